@@ -22,6 +22,8 @@ MAY_NAME = {
     "python/wiresum/planners/__init__.py": "each planner names the policy that its paper has",
     "python/wiresum/circuits/emulator/sonic.py": "Redis has a type that is called hash",
     "python/wiresum/turns/maker.py": "jobs in turns need segments that are given at run time",
+    "crates/switch/src/keyed/program.rs": "an array of cells is called a register",
+    "crates/keys/src/keyring.rs": "a key by which values are hashed has this label",
     "crates/plan/src/sparse.rs": "hot rows need a slot for each position",
     "crates/node/src/station/kernel.rs": "a switch that starts without a plan needs some program",
 }

@@ -38,3 +38,23 @@ def test_comments_begin_with_what_the_thing_is():
 
 def test_lines_of_pages_are_short():
     assert [place for place, line in prose("*.md") if len(line) > MOST_CHARACTERS] == []
+
+
+def wrong_words() -> re.Pattern[str]:
+    """The left column of the table of words."""
+    table = (ROOT / "docs/writing.md").read_text(encoding="utf-8").partition("| not | but |\n| --- | --- |\n")[2]
+    rows = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()]
+    words = [word.strip() for row in rows for word in row.split(",")]
+    return re.compile(rf"\b({'|'.join(map(re.escape, words))})\b", re.IGNORECASE)
+
+
+def test_the_table_of_words_is_found():
+    assert wrong_words().search("a fail-over at the begin")
+    assert not wrong_words().search("a failover at the beginning of a round")
+
+
+def test_words_are_those_of_the_field():
+    wrong = wrong_words()
+    rules = "docs/writing.md"
+    texts = lines("*.md", "python/*.py", "scripts/*.py", f":!{rules}", ":!CHANGELOG.md")
+    assert [f"{place}: {line.strip()}" for place, line in texts if wrong.search(line)] == []

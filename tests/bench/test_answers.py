@@ -30,6 +30,14 @@ rounds = {ROUNDS}
 codec = "fixed:1000"
 mtu_bytes = 1500
 """
+MIXED = f"""
+format = "wiresum-scenario/1"
+topology = "star:workers=2,rate=20mbit,servers=1"
+[rows]
+trace = "criteo:scale=0.002,batch=64"
+rounds = {ROUNDS}
+dense_bytes = 200000
+"""
 SLOW = f"""
 format = "wiresum-scenario/1"
 topology = "racks:worker_racks=1,hosts_per_rack=3,rate=1gbit"
@@ -74,6 +82,20 @@ def test_a_live_run_has_the_bytes_of_the_simulation(tmp_path):
     assert live["refusal"] is None
     assert len(live["seconds"]) == ROUNDS
     assert total(live) > 2 * 2 * ROUNDS * BYTES, "gradients alone are more"
+
+
+@pytest.mark.needs("namespaces")
+def test_a_dense_gradient_beside_rows_runs_live_with_the_bytes_of_flows(tmp_path):
+    given = answers(tmp_path, MIXED, "--engine", "udp")
+    assert any("prediction" in note for note in given["flows"]["notes"])
+    assert given["packets"]["refusal"] is None
+    assert len(given["packets"]["seconds"]) == ROUNDS
+    assert given["live"]["refusal"] is None
+    assert len(given["live"]["seconds"]) == ROUNDS
+    # Processes find each other, and a busy machine repeats packets.
+    assert total(given["live"]) > total(given["flows"])
+    # A round that began late at some worker is short, and the one before it long.
+    assert sum(given["live"]["seconds"]) > sum(given["flows"]["seconds"]) * SHAPED
 
 
 def test_switch_programs_have_the_bytes_of_flows_on_every_link(tmp_path):

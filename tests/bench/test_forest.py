@@ -12,7 +12,7 @@ from wiresum.plan.options import PlanOptions
 from wiresum.planners.forest.planner import grow, place
 from wiresum.topology.generators.servers import servers
 
-HEADERS = 14 + 28 + 34
+HEADERS = 14 + 28 + 38
 
 
 def test_the_bound_is_the_exponents_over_one_tree_and_then_the_values_over_all():

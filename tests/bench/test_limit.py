@@ -6,7 +6,7 @@ import pytest
 
 from wiresum.bench.limit import StarTraffic
 
-HEADERS = 14 + 28 + 34
+HEADERS = 14 + 28 + 38
 
 
 def test_one_value_fills_a_block_and_the_preamble_a_packet():

@@ -6,12 +6,28 @@ from wiresum.bench.sparse.measure import Options, measure
 from wiresum.bench.sparse.worker import PRODUCT
 
 
-def test_every_method_plays_the_same_rounds():
-    options = Options(trace="criteo:scale=0.001,batch=16", workers=2, servers=2, rate_bps=50e6, rounds=2)
+def test_a_shard_beside_every_worker_keeps_the_tables():
+    options = Options(trace="criteo:scale=0.001,batch=16", workers=3, rate_bps=50e6, rounds=1, beside=True)
     report = measure(options)
+    assert (report.parameters["servers"], report.parameters["beside"]) == (3, True)
     assert [result.name for result in report.results] == [PRODUCT, "push_pull"]
+    assert all(min(result.runs) > 0 for result in report.results)
+
+
+def test_every_method_plays_the_same_rounds():
+    options = Options(
+        trace="criteo:scale=0.001,batch=16",
+        workers=2,
+        servers=2,
+        rate_bps=50e6,
+        rounds=2,
+        against=("push_pull", "zebra", "pool"),
+    )
+    report = measure(options)
+    assert [result.name for result in report.results] == [PRODUCT, "push_pull", "zebra", "pool"]
     for result in report.results:
         assert len(result.runs) == len(report.parameters["rows_pushed"]) == 2
         assert min(result.runs) > 0
         assert result.extra["predicted"] > 0
-    assert report.ratios[0].name == "wiresum / push_pull"
+    assert [ratio.name for ratio in report.ratios][:3] == [f"wiresum / {name}" for name in options.against]
+    assert any("values were summed" in note for note in report.notes), "what of the tables was summed is said"

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.cli.forks import wiresum
 
+from wiresum.cli.testbed_summary import describe
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.evaluation import Evaluation
+from wiresum.reproduce import PAPERS
 from wiresum.topology.generators import TOPOLOGIES
 from wiresum.topology.model import Topology
 
@@ -182,6 +185,15 @@ def test_doctor_judges_each_thing_and_says_what_to_do():
     assert all(finding["fine"] or finding["problem"] for finding in findings)
 
 
+def test_doctor_names_a_misspelt_setting():
+    environment = {**os.environ, "WIRESUM_PLANN": "plan.json"}
+    command = [sys.executable, "-m", "wiresum", "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False, env=environment)
+    (found,) = [one for one in json.loads(done.stdout)["findings"] if one["name"] == "WIRESUM_ variables"]
+    assert "did you mean WIRESUM_PLAN?" in found["problem"]
+    assert done.returncode == 3
+
+
 def test_a_run_shows_output_by_rank_and_its_environment():
     done = wiresum(*RUN, "--", "sh", "-c", "echo $RANK/$WORLD_SIZE over $WIRESUM_TESTBED_BACKEND")
     assert done.returncode == 0
@@ -192,7 +204,7 @@ def test_a_run_shows_output_by_rank_and_its_environment():
 def test_a_run_ends_with_the_first_failures_exit_code():
     done = wiresum(*RUN, "--", "sh", "-c", "exit $((40 + RANK * 0))")
     assert done.returncode == 40
-    assert "failed with 40" in done.stderr
+    assert "failed with exit code 40" in done.stderr
 
 
 def test_a_run_summarizes_itself_for_machines():
@@ -261,9 +273,31 @@ def test_a_plan_is_drawn(tmp_path):
     assert "w0" in (tmp_path / "loads.svg").read_text()
 
 
+@pytest.mark.parametrize(("code", "said"), [(3, "failed with exit code 3"), (137, "was killed by SIGKILL (out of")])
+def test_the_end_of_a_rank_is_said_in_words(code, said):
+    bed = SimpleNamespace(workers=["w0", "w1"])
+    outcome = SimpleNamespace(first_failure=1, exit_codes=[0, code], duration_s=2.0, traffic={})
+    assert describe(bed, outcome).startswith(f"rank 1 (w1) {said}")
+
+
+def test_rows_of_a_paper_are_listed_without_measuring():
+    done = wiresum("reproduce", "goat", "--list", "--rows", "G4", "--json")
+    (row,) = json.loads(done.stdout)
+    assert (row["id"], row["classes"]) == ("G4", "AL")
+    assert row["seconds"] > 0
+    assert row["commands"][0].startswith("wiresum reproduce goat --rows G4")
+    assert len(wiresum("reproduce", "zebra", "--list").stdout.splitlines()) > 14
+
+
+def test_papers_are_listed_by_name():
+    assert list(json.loads(wiresum("reproduce", "--list", "--json").stdout)) == list(PAPERS)
+    lines = wiresum("reproduce", "--list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(PAPERS)
+
+
 def test_an_adjusted_plan_says_what_moved(tmp_path):
     plan, topology = str(tmp_path / "plan.json"), tmp_path / "now.json"
-    wiresum("plan", "xagg", "-o", plan)
+    wiresum("plan", "xagg", "--planner", "direct", "-o", plan)
     now = json.loads(wiresum("topology", "xagg").stdout)
     topology.write_text(json.dumps(now))
     same = wiresum("adjust", plan, "-t", str(topology), "--json")
@@ -280,16 +314,18 @@ def test_an_adjusted_plan_says_what_moved(tmp_path):
     topology.write_text(json.dumps(now))
     done = wiresum("adjust", plan, "-t", str(topology), "--json", "--against", "xagg")
     assert json.loads(done.stdout)["reasons"] == ["S1 is gone", "S2 has no idle core; free one"]
-    assert "adjusted: 5.753 s for 100 MB, 6 moves; anew by xagg: 5.753 s, 6 moves" in done.stderr
+    assert "adjusted: 5.76 s for 100 MB, 6 moves; anew by xagg: 5.76 s, 6 moves" in done.stderr
 
 
 def test_a_prediction_names_the_time_and_the_bottleneck(tmp_path):
     file = str(tmp_path / "plan.json")
-    wiresum("plan", "xagg", "-o", file)
+    wiresum("plan", "xagg", "--planner", "direct", "-o", file)
     done = wiresum("predict", file, "-t", "xagg", "--bytes", "25MB", "--start", "W3=2", "--json")
     found = json.loads(done.stdout)
     assert 2.8 < found["seconds"] < 2.9, done.stderr
     assert found["bottleneck"].startswith("S1: ")
+    narrow = wiresum("predict", file, "-t", "xagg", "--start", "W3=2", "--dtype", "bfloat16", "--json")
+    assert json.loads(narrow.stdout) == found, "lanes are as wide as the elements"
     shown = wiresum("predict", file, "-t", "xagg", "--plot", str(tmp_path / "rates.svg"))
     assert "bottleneck: S1" in shown.stdout
     assert (tmp_path / "rates.svg").read_text().startswith("<?xml")
@@ -300,6 +336,8 @@ WRONG = {
     "give a worker and seconds": (["predict", "spec/example-plan.json", "-t", "star", "--start", "w0"], 2),
     "has no node": (["predict", "spec/example-plan.json", "-t", "xagg"], 2),
     "there is no topology ring": (["plan", "ring"], 2),
+    "no such file; did you mean star?": (["plan", "stra"], 2),
+    "name a paper: goat": (["reproduce"], 2),
     "is not a rate": (["topology", "star", "--rate", "fast"], 2),
     "star.toml:3: topology: rate: 0gbit is not a rate": (
         ["simulate", SCENARIO, "--set", "topology=star:rate=0gbit"],

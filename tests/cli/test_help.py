@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.main import get_command
 
-from wiresum.cli.main import app
+from wiresum.cli.main import SUMMARIES, app
 
 WAIT_S = 60
 HEAVY = {"numpy", "pydantic", "torch", "rich", "highspy", "scipy", "matplotlib", "multiprocessing", "wiresum._native"}
@@ -65,7 +65,34 @@ print(*sys.modules, file=sys.stderr)
     assert HEAVY.isdisjoint(done.stderr.split())
 
 
-FRAGMENTS = ("Of ", "That ", "Whose ", "Its ", "With ", "Only ", "At ", "By ")
+def test_the_list_of_commands_says_what_each_says_of_itself():
+    root = get_command(app)
+    assert list(SUMMARIES) == root.list_commands(None)
+    assert {name: root.get_command(None, name).help.partition("\n")[0] for name in SUMMARIES} == SUMMARIES
+
+
+def test_the_list_of_commands_imports_none_of_them():
+    check = """
+import contextlib, sys
+from wiresum.cli.main import app
+with contextlib.suppress(SystemExit):
+    app(["--help"])
+print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=WAIT_S, check=True)
+    assert "Place a job on a topology" in done.stdout
+    assert {name for name in done.stderr.split() if name.startswith("wiresum.cli.")} == {"wiresum.cli.main"}
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("plam", "plan"), ("bench alreduce", "allreduce")])
+def test_a_mistyped_command_gets_the_nearest_name(typed, meant):
+    command = [sys.executable, "-m", "wiresum", *typed.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == 2
+    assert f"Did you mean '{meant}'" in done.stderr
+
+
+FRAGMENTS = ("Of ", "That ", "Whose ", "Its ", "With ", "Only ", "At ", "By ", "Who ", "How ")
 """Words that begin a help text which cannot stand alone."""
 
 

@@ -91,7 +91,7 @@ def test_a_sparse_job_has_a_place_at_daemons_of_tables(daemon: Path, tmp_path: P
 
 
 def test_a_missing_daemon_is_named(tmp_path: Path):
-    with pytest.raises(ControlError, match="is the daemon running"):
+    with pytest.raises(ControlError, match="start the daemon with --control"):
         control.ask(tmp_path / "nobody.sock", "status")
 
 

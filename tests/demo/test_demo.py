@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from wiresum.cli.main import app
+from wiresum.errors import TestbedError
 
 WIRESUM = [str(Path(sys.executable).with_name("wiresum"))]
 TIMEOUT_S = 240
@@ -56,3 +60,22 @@ def test_the_benchmark_sets_the_rival_beside_the_limit():
     assert all(r["largest_deviation_from_gloo"] < 1e-6 for r in content["results"])
     assert content["limit"]["value"] > 1e6 * 8 / 400e6
     assert {r["name"] for r in content["ratios"]} == {"wiresum / wire limit", "gloo / wiresum"}
+
+
+@pytest.mark.parametrize(
+    ("given", "trained"),
+    [
+        ([], (4, None)),
+        (["--quick"], (4, 20)),
+        (["--quick", "-n", "3"], (3, 20)),
+        (["--quick", "--max-steps", "5"], (4, 5)),
+    ],
+)
+def test_a_quick_demo_has_less_to_do(given, trained, monkeypatch):
+    def remember(options, _progress):
+        assert (options.workers, options.max_steps) == trained
+        raise TestbedError("seen")
+
+    monkeypatch.setattr("wiresum.demo.run.compare", remember)
+    told = CliRunner().invoke(app, ["demo", "--loopback", *given])
+    assert str(told.exception) == "seen"

@@ -35,7 +35,7 @@ def test_tiers_are_those_of_the_planner_and_shares_end_with_all(outcome: sparse.
 
 def test_the_table_has_speeds_and_their_ratios(outcome: sparse.SparseDemoOutcome) -> None:
     table = outcome.table()
-    assert [column.header for column in table.columns] == ["", "wiresum", "push_pull", "gloo"]
+    assert [column.header for column in table.columns] == ["", "Wiresum", "servers without sums", "Gloo's DDP"]
     assert list(table.columns[2].cells)[:3] == ["4,096", "250 ms", "2.50 ×"]
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.hostile import limits, mutations
 
-from wiresum.plan.aggregation_plan import secret_beside
+from wiresum.errors import PlanError
+from wiresum.plan.aggregation_plan import AggregationPlan, secret_beside
 
 LINES = 24
 """Lines of a screen."""
@@ -42,6 +43,11 @@ def test_a_scenario_may_be_nested_too_deeply(tmp_path: Path) -> None:
     deep = tmp_path / "deep.toml"
     deep.write_text("x = " + "[" * 100_000 + "]" * 100_000)
     _fails("simulate", str(deep), word="nested")
+
+
+def test_a_path_with_a_zero_is_no_file() -> None:
+    with pytest.raises(PlanError, match="check the path"):
+        AggregationPlan.read("plan\0.json")
 
 
 def test_a_document_may_be_nested_too_deeply(tmp_path: Path) -> None:

@@ -25,6 +25,16 @@ def test_dealing_needs_no_recirculation() -> None:
     for row in rows:
         dealt = row["packaging"] == "dealing"
         assert (row["multiplicity"] == row["most"] == 0) if dealt else row["one_pair_a_pass"] > 5
+        assert row["program"] == row["multiplicity"]
+
+
+def test_the_program_says_what_it_takes() -> None:
+    report = json.loads(_native.keyed_report(30_000, 24, 10, 32, 3_000))
+    assert (report["stages"], report["arrays"]) == (9, 27)
+    with pytest.raises(errors.PlanError, match="stage 12"):
+        _native.keyed_report(30_000, 40, 10, 32, 3_000)
+    with pytest.raises(errors.PlanError, match="33 workers"):
+        _native.keyed_report(30_000, 24, 10, 33, 3_000)
 
 
 @pytest.mark.parametrize(

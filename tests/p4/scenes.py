@@ -73,7 +73,7 @@ def damage(good: bytes) -> list[bytes]:
         changed[offset + min(3, len(good) - 1 - offset)] ^= 0x10
         flipped.append(bytes(changed))
     unswitched = bytearray(good)
-    unswitched[28:30] = (0).to_bytes(2)
+    unswitched[32:34] = (0).to_bytes(2)
     check = CHECK.unpack_from(unswitched, CHECK_OFFSET)[0] - wire.Flag.SWITCHED
     CHECK.pack_into(unswitched, CHECK_OFFSET, check & 0xFFFFFFFF)
     short, long = good[:-4], good + bytes(4)

@@ -47,9 +47,18 @@ def compile_program(tools: Tools, policy: str, to: Path, **defines: int) -> Path
     Raises:
         RuntimeError: with what the compiler says.
     """
-    source, architecture = PROGRAMS / "v1model" / "switch.p4", PROGRAMS / "v1model"
-    options = [f"-D{name}={value}" for name, value in {"POLICY": policy, **defines}.items()]
-    command = [tools.compiler, "-I", str(architecture), *options, str(source), "-o", str(to)]
+    return compile_source(tools, "switch.p4", to, POLICY=policy, **defines)
+
+
+def compile_source(tools: Tools, source: str, to: Path, **defines: int | str) -> Path:
+    """A program of `p4/v1model`, as BMv2 reads it.
+
+    Raises:
+        RuntimeError: with what the compiler says.
+    """
+    architecture = PROGRAMS / "v1model"
+    options = [f"-D{name}={value}" for name, value in defines.items()]
+    command = [tools.compiler, "-I", str(architecture), *options, str(architecture / source), "-o", str(to)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
@@ -62,10 +71,19 @@ def preprocessed(policy: str, architecture: str) -> str:
     Raises:
         RuntimeError: if the preprocessor fails.
     """
+    return preprocess("switch.p4", architecture, POLICY=policy, SLOTS=8, LANES=8)
+
+
+def preprocess(source: str, architecture: str, **defines: int | str) -> str:
+    """As `preprocessed`, of any program of an architecture.
+
+    Raises:
+        RuntimeError: if the preprocessor fails.
+    """
     folder = PROGRAMS / architecture
     command = ["cpp", "-undef", "-nostdinc", "-P", "-x", "assembler-with-cpp", "-I", str(folder)]
-    command += [f"-DPOLICY={policy}", "-DSLOTS=8", "-DLANES=8", "-"]
-    text = (folder / "switch.p4").read_text()
+    command += [f"-D{name}={value}" for name, value in defines.items()] + ["-"]
+    text = (folder / source).read_text()
     text = "\n".join(line for line in text.splitlines() if not line.startswith("#include <"))
     done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, check=False, timeout=30)
     if done.returncode:

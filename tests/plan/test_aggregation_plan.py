@@ -52,10 +52,10 @@ def cycle() -> dict:
     return content
 
 
-def crowd(workers: int) -> dict:
-    """That many workers on 16-bit lanes, under a root and as few aggregators as can be."""
+def crowd(workers: int, lanes: str = "int16-le") -> dict:
+    """That many workers on these lanes, under a root and as few aggregators as can be."""
     content = tree_plan()
-    content["job"]["lanes"] = "int16-le"
+    content["job"]["lanes"] = lanes
     content["workers"] = [{"rank": rank, "name": f"w{rank}"} for rank in range(workers)]
     leaves = 1 + (workers - 1) // 64
     content["nodes"] = [{"id": n, "name": f"n{n}", "address": f"10.0.0.1:{n}"} for n in range(leaves + 1)]
@@ -118,9 +118,14 @@ GOOD = {
     "a proven solution": changed("solution", SOLUTION),
     "a bare solution": changed("solution", {key: SOLUTION[key] for key in ("solver", "status", "objective", "value")}),
     "no solution": changed("solution", None),
-    "fixed codec": changed("job.codec", "fixed:1e8"),
+    "fixed codec": changed("job", tree_plan()["job"] | {"lanes": "int32-le", "codec": "fixed:1e8"}),
     "expected exponents": changed("job.exponents", "expected"),
     "128 workers on 16 bits": crowd(128),
+    "128 workers on lanes as wide as elements": crowd(128, "auto"),
+    "expected exponents of wide elements": {
+        **tree_plan(),
+        "job": tree_plan()["job"] | {"lanes": "auto", "exponents": "expected"},
+    },
 }
 
 BAD = {
@@ -129,7 +134,7 @@ BAD = {
     "two legs of a worker": with_legs(({"worker": 0}, 1)),
     "leg of an unknown worker": with_legs(({"worker": 99}, 1)),
     "leg of a node without a place": with_legs(({"node": 9}, 1)),
-    "partial rounds with a fixed codec": partial(codec="fixed:1e8"),
+    "partial rounds with a fixed codec": partial(codec="fixed:1e8", lanes="int32-le"),
     "partial rounds that are forecast": partial(exponents="expected"),
     "no missed round": partial({"most_missed": 0}),
     "too many missed rounds": partial({"most_missed": 1025}),
@@ -205,6 +210,11 @@ BAD = {
     "node with two places": changed("streams.1.places.2", tree_plan()["streams"][1]["places"][1]),
     "cycle beside the root": cycle(),
     "129 workers on 16 bits": crowd(129),
+    "129 workers on lanes as wide as elements": crowd(129, "auto"),
+    "one factor for lanes of two widths": {
+        **tree_plan(),
+        "job": tree_plan()["job"] | {"lanes": "auto", "codec": "fixed:1e8"},
+    },
     "65 children": with_legs(*[({"worker": 0}, 1)] * 63),
 }
 

@@ -209,9 +209,9 @@ def test_a_switch_does_not_end_the_sums_of_several_cohorts():
         AggregationPlan.parse(json.dumps(plan))
 
 
-SIZE = 14 + 20 + 8 + 34 + 12 + 4 * FRAGMENT_VALUES
+SIZE = 14 + 20 + 8 + 38 + 12 + 4 * FRAGMENT_VALUES
 """Bytes of a packet of values with its headers."""
-CHECK = 14 + 20 + 8 + 34 + 12 + 4 * 16
+CHECK = 14 + 20 + 8 + 38 + 12 + 4 * 16
 """Bytes of the check of four workers on the wire: nine lanes, in whole blocks."""
 
 
@@ -228,6 +228,7 @@ def test_goat_figure_2_sends_three_fragments_to_the_server_and_thirteen_from_swi
     ("path", "value", "problem"),
     [
         (("job", "values_per_packet"), 736, "two headers"),
+        (("job",), content()["job"] | {"lanes": "auto", "codec": "block"}, "job.lanes: `auto` needs servers"),
         (("streams", 1, "policy"), "hash", "same policy"),
         (("streams", 0, "policy"), "pool", "the root needs `slots`"),
         (("fabric", "timeout_s"), 0.0, "fabric.timeout_s"),

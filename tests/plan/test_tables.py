@@ -67,3 +67,13 @@ def test_memory_counts_values_and_the_optimizers_state():
     }
     assert stored == {"sgd": 64, "adagrad": 128, "row-wise-adagrad": 68, "sparse-adam": 192, "ftrl": 192}
     assert Table(**{**ONE, "type": "bfloat16"}).row_bytes == 32
+
+
+def test_a_job_s_tables_are_read_as_a_plan_s():
+    job = {"id": 0, "name": "users", "rows": {"counted": 10}, "dim": 16, "seed": 0, "initial": "zeros",
+           "optimizer": {"name": "adagrad", "lr": 0.1, "eps": 1e-10}}  # fmt: skip
+    (read,) = Tables.parse(json.dumps([job])).tables
+    assert (read.name, read.rows, read.dimension, read.features) == ("users", 10, 16, ["users"])
+    assert (read.optimizer.name, read.optimizer.lr) == ("adagrad", 0.1)
+    with pytest.raises(PlanError, match=r"tables\[0\]"):
+        Tables.parse(json.dumps([{**job, "dim": "16"}]))

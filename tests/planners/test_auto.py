@@ -10,7 +10,7 @@ from wiresum.plan.explanation import explain
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import PLANNERS, plan
-from wiresum.planners.auto import QUICK, SEARCHING, auto
+from wiresum.planners.auto import QUICK, SEARCHING, auto, quicker_ring_s
 from wiresum.predict import predict
 from wiresum.topology.generators.goat import goat
 from wiresum.topology.generators.ingo import ingo
@@ -40,8 +40,8 @@ def test_no_planner_that_was_asked_is_predicted_to_be_quicker(topology):
 def test_the_reason_is_in_the_plan():
     words = explain(plan(goat(), Job(), LIMIT, "auto"))
     assert re.search(r"Planned by: auto: \w+, the quickest of \d+ plans", words)
-    assert "; slower: xagg 0.01052 s" in words
-    assert "no plan: direct (the sums must meet in one root, but S1, S2 are all roots)" in words
+    assert "\n  0.01053 s  xagg" in words
+    assert "\n  no plan: direct (the sums must meet in one root, but S1, S2 are all roots)" in words
 
 
 def test_of_equals_fewer_bytes_on_links_decide():
@@ -51,13 +51,37 @@ def test_of_equals_fewer_bytes_on_links_decide():
     links = [Link(id=name, source=name, target="s", bandwidth_bps=1e9) for name in ("w", "ps")]
     made = plan(Topology(name="pair", nodes=nodes, links=links), Job(), LIMIT, "auto")
     assert [node.name for node in made.nodes] == ["s"]
-    assert "as quick, and not fewer than its 64 MB on links: " in made.planner
+    assert "s  direct, " in made.planner
 
 
 def test_without_time_the_quick_planners_answer():
-    made = plan(star(4), Job(), PlanOptions(time_limit_s=1e-9), "auto")
+    made = plan(goat(), Job(), PlanOptions(time_limit_s=1e-9), "auto")
+    assert "forest, joint, r-ingo, ingo (not asked, as no time was left)" in made.planner
+
+
+@pytest.mark.parametrize("workers", [2, 4, 7])
+def test_nobody_searches_where_the_workers_own_links_are_the_limit(workers):
+    made = plan(star(workers), Job(), LIMIT, "auto")
     assert made.planner.startswith("auto: direct, the quickest of 2 plans")
-    assert "forest (no time was left)" in made.planner
+    assert "ingo (not asked, as nothing is quicker)" in made.planner
+    searched = plan(star(workers), Job(), LIMIT, "joint")
+    assert predict(star(workers), searched, SIZE).seconds >= predict(star(workers), made, SIZE).seconds * (1 - 1e-6)
+
+
+def test_a_ring_that_is_quicker_is_told_first():
+    """Two servers with the links of workers take twice the gradient each; a ring's links take 1.5 times."""
+    made = plan(servers(4, 2), Job(), LIMIT, "auto")
+    ring_s = quicker_ring_s(servers(4, 2), Job(), predict(servers(4, 2), made, SIZE).seconds)
+    assert ring_s is not None
+    assert made.planner.startswith(f"auto: a ring without Wiresum is quicker, {ring_s:.4g} s over the same links")
+    assert 1.5 * 8 * SIZE / 200e6 < ring_s < 1.05 * 1.5 * 8 * SIZE / 200e6
+    best = plan(star(4), Job(), LIMIT, "auto")
+    assert quicker_ring_s(star(4), Job(), predict(star(4), best, SIZE).seconds) is None
+
+
+def test_the_answer_is_ten_lines_at_most():
+    for topology in (goat(), ingo("ring"), servers(4, 2), star(4)):
+        assert len(plan(topology, Job(), LIMIT, "auto").planner.splitlines()) <= 10
 
 
 def test_without_any_plan_every_reason_is_told():

@@ -46,7 +46,7 @@ def test_a_forest_proves_what_it_states():
 
 
 def test_an_unknown_planner_is_named_before_any_is_asked():
-    with pytest.raises(PlanError, match="there is no planner gaot; choose from direct"):
+    with pytest.raises(PlanError, match=r"no planner gaot; did you mean goat\? Or choose from direct"):
         list(compare(goat(), FIG2, PlanOptions(), ["ps", "gaot"]))
 
 
@@ -76,6 +76,11 @@ def test_long_lists_are_cut():
     words = explain(plan(star(9), Job(lanes="int16-le", codec="fixed:100")))
     assert "9 workers (w0, w1, w2, w3, w4, w5 and 3 more)" in words
     assert "1472 values of 16 bits, with the factor 100" in words
+
+
+def test_lanes_of_both_widths_are_told():
+    words = explain(plan(star(4), Job()))
+    assert "Packets carry 736 float32 or 1472 narrower elements, with block exponents" in words
 
 
 def test_networks_are_drawn(tmp_path):

@@ -10,6 +10,8 @@ from wiresum.plan.job import IP_UDP_BYTES, Job, values_for_mtu
 from wiresum.plan.models import equal_parts
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import PLANNERS, SWITCH_PLANNERS, plan
+from wiresum.planners.fabrics import plan_switched
+from wiresum.predict import predict
 from wiresum.topology.generators.goat import goat
 from wiresum.topology.generators.ingo import ingo
 from wiresum.topology.generators.star import star
@@ -54,6 +56,55 @@ def test_a_star_sums_at_its_switch():
     made = plan(star(3), Job(), PlanOptions(engine="udp", port=6000))
     assert [(node.name, node.address, node.engine) for node in made.nodes] == [("switch", "10.99.0.254:6000", "udp")]
     assert children(made, "switch") == ["w0", "w1", "w2"]
+
+
+def test_a_star_carries_copies_in_streams_of_their_own():
+    plain, made = plan(star(4), Job()), plan(star(4), Job(copies=True, window=100))
+    assert [stream.role for stream in plain.streams] == ["exponents", "values"]
+    parts, copies, *barriers = made.streams[2:]
+    assert (parts.role, copies.role, *(one.role for one in barriers)) == (
+        "parts", "copies", "acknowledgements", "acknowledgements"
+    )  # fmt: skip
+    assert {(one.slots, one.window, one.policy) for one in (parts, copies)} == {(256, 100, "cache")}
+    assert AggregationPlan.parse(made.to_json()) == made
+
+
+@pytest.mark.parametrize("more", [{"window": 1}, {"slots": 8, "window": 8}, {"window": 4000}, {"policy": "cache"}])
+def test_copies_fit_any_window(more):
+    made = plan(star(2), Job(copies=True, **more))
+    assert all(stream.window <= stream.slots for stream in made.streams)
+
+
+@pytest.mark.parametrize(
+    ("topology", "job", "planner", "what"),
+    [
+        (xagg(), Job(copies=True), "xagg", "stars"),
+        (star(2), Job(copies=True, sealed=True), "direct", "job.sealed"),
+        (star(2), Job(copies=True, proven=True), "direct", "job.proven"),
+        (star(2), Job(copies=True, codec="fixed:1e6"), "direct", "job.codec"),
+        (star(2), Job(copies=True, exponents="expected"), "direct", "job.exponents"),
+        (star(1), Job(copies=True), "direct", "workers"),
+    ],
+)
+def test_what_cannot_go_with_copies_is_refused_by_name(topology, job, planner, what):
+    with pytest.raises(PlanError, match=what):
+        plan(topology, job, planner=planner)
+
+
+def test_auto_takes_what_can_carry_copies():
+    exchanges = [stream for stream in plan(xagg(), Job(copies=True), planner="auto").streams if stream.is_exchange]
+    assert [stream.role for stream in exchanges[:2]] == ["parts", "copies"]
+    assert {len(stream.places) for stream in exchanges} == {1}
+
+
+def test_copies_change_no_prediction():
+    seconds = [predict(star(3), plan(star(3), Job(id=1, copies=copies)), 10**7).seconds for copies in (False, True)]
+    assert seconds[0] == seconds[1]
+
+
+def test_switches_refuse_copies_by_name():
+    with pytest.raises(PlanError, match=r"job\.copies: switches"):
+        plan_switched(goat().with_addresses(), Job(copies=True), PlanOptions(), "ps")
 
 
 def test_xagg_sums_at_its_servers_then_at_the_ps():
@@ -147,6 +198,26 @@ def test_cache_holds_the_whole_gradient(gradient_bytes, window, lanes):
     assert job.value_slots * values_per_fragment * 4 >= gradient_bytes
     assert job.value_slots >= window
     assert job.value_slots & (job.value_slots - 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("workers", "more", "lanes"),
+    [
+        (4, {}, "auto"),
+        (4, {"lanes": "int16-le"}, "int16-le"),
+        (4, {"exponents": "expected"}, "auto"),
+        (4, {"sealed": True, "proven": True}, "auto"),
+        (4, {"copies": True}, "auto"),
+        (4, {"codec": "fixed:1e8"}, "int32-le"),
+    ],
+)
+def test_lanes_are_as_wide_as_elements_where_they_can(workers, more, lanes):
+    assert plan(star(workers), Job(**more)).job.lanes == lanes
+
+
+def test_lanes_of_many_workers_and_of_switches_are_wide():
+    assert [Job().lanes_of(workers) for workers in (128, 129)] == ["auto", "int32-le"]
+    assert plan_switched(ingo("mesh").with_addresses(), Job(), PlanOptions(), "ingo").job.lanes == "int32-le"
 
 
 def test_pool_has_two_windows_of_slots():

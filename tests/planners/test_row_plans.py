@@ -10,6 +10,7 @@ from wiresum.errors import PlanError, TraceError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.explanation import explain
 from wiresum.plan.job import Job
+from wiresum.plan.tracking import tracking_of
 from wiresum.planners import place_rows
 from wiresum.planners.row_plans import counted, plan_with_rows, predicted
 from wiresum.planners.tiers.instance import servers_of
@@ -23,14 +24,15 @@ from wiresum.topology.generators.star import star
 TRACE = "criteo:scale=0.01,batch=64"
 
 
-def planned(folder, workers=4, servers=1, planner="tiers", trace=TRACE, **more):
+def planned(folder, workers=4, servers=1, planner="tiers", trace=TRACE, *, tracking=None, **more):
     """A plan in a file, with its hot map, and the answer that it was made of."""
     drawn, topology = parse(trace), star(workers, 20e6, servers=servers)
     network = SparseNetwork(topology, servers_of(topology))
     asked = counted(network, drawn, **more)
     part = place_rows(asked, planner)
     hot = hot_map(drawn, part.replicated_rows, part.summed_rows)
-    plan = plan_with_rows(asked.network, Job(), part, hot=hot, file=folder / "plan.json.hot", trace=trace)
+    file, way = folder / "plan.json.hot", tracking_of(tracking) if tracking else None
+    plan = plan_with_rows(asked.network, Job(), part, hot=hot, file=file, trace=trace, tracking=way)
     plan.write(folder / "plan.json")
     (folder / "plan.json.hot").write_text(hot)
     return plan, part, topology
@@ -63,6 +65,30 @@ def test_the_job_file_follows_from_plan_map_and_secret(tmp_path):
     # The native reader of job files finds nothing wrong but the rank.
     with pytest.raises(Exception, match=r"rank|worker"):
         _native.SparseEngine(json.dumps(job), 99, 1, None, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("decaying:period=10,reach=1.5", "Every 10 rounds, rows that have overtaken hot ones"),
+        ("once:after=7", "After round 7, the rows that were touched most"),
+        ("sampling:rate=0.04,after=7", "After round 7, the rows are hot that 4 % of the gradients"),
+    ],
+)
+def test_hot_rows_follow_popularity_as_the_plan_says(tmp_path, way, said):
+    still, _, _ = planned(tmp_path)
+    plan, part, _ = planned(tmp_path, tracking=way)
+    assert AggregationPlan.read(tmp_path / "plan.json") == plan
+    assert said in explain(plan)
+    assert json.loads(job_of_plan(tmp_path / "plan.json"))["tracking"] == tracking_of(way).model_dump()
+    with pytest.raises(Exception, match=r"rank|worker"):
+        _native.SparseEngine(job_of_plan(tmp_path / "plan.json"), 99, 1, None, 0.1)
+    same = json.loads(plan.to_json())
+    same["job"]["secret"] = still.job.secret
+    assert AggregationPlan.parse(json.dumps(same)).digest() != still.digest()
+    network = SparseNetwork(star(4, 20e6, servers=1), ["s0"])
+    with pytest.raises(PlanError, match="no row is hot in this plan"):
+        plan_with_rows(network, Job(), part, tracking=tracking_of(way))
 
 
 def test_another_map_than_the_plans_is_refused(tmp_path):

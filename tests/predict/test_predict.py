@@ -30,6 +30,15 @@ def test_a_star_needs_what_its_links_need(policy, elements, lanes, lane_bytes):
     assert prediction.root_done_seconds == pytest.approx(prediction.seconds, rel=EXACT)
 
 
+@pytest.mark.parametrize(("lanes", "lane_bytes"), [("auto", 2), ("int32-le", 4), ("int16-le", 2)])
+def test_narrow_elements_take_what_their_lanes_take(lanes, lane_bytes):
+    made = plan(star(4, rate_bps=500e6), Job(lanes=lanes))
+    elements = 6_250_000
+    prediction = predict(star(4, rate_bps=500e6), made, made.job.as_float32(2 * elements, element_bytes=2))
+    limit = StarTraffic(elements, workers=4, payload_bytes=made.job.payload_bytes, lane_bytes=lane_bytes)
+    assert prediction.seconds == pytest.approx(limit.seconds(500e6), rel=EXACT)
+
+
 @pytest.mark.parametrize("workers", [1, 2, 7, 100])
 def test_a_parameter_server_needs_n_times_the_gradient(workers):
     names = {f"W{n}": 10.0 for n in range(workers)}
@@ -196,7 +205,7 @@ def test_a_start_that_cannot_be_is_refused(starts, message):
 
 def test_a_node_that_cannot_add_is_named():
     network = Topology(name="t", nodes=[Node(name="w", kind="worker"), Node(name="fabric", kind="switch")])
-    with pytest.raises(PlanError, match="fabric adds nothing"):
+    with pytest.raises(PlanError, match="fabric of the topology adds nothing"):
         predict_tree(network, {"w": "fabric", "fabric": None}, 1e6)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError, WiresumError
+from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S
 from wiresum.reproduce.row import Benchmark, Row
 from wiresum.reproduce.session import Session
 
@@ -49,7 +50,7 @@ def test_what_no_row_asks_for_does_not_run():
     bench = Bench()
     rows = [Row("X2", "a share", "A", "§1", "50 %", computed=lambda: "half")]
     measured = session(good=bench)
-    assert measured.expected_seconds(rows) == 0
+    assert measured.expected_s(rows) == 0
     assert rows[0].evaluate(measured).ours == "half"
     assert bench.runs == 0
 
@@ -57,8 +58,8 @@ def test_what_no_row_asks_for_does_not_run():
 def test_durations_count_each_benchmark_once():
     rows = [row("X1"), row("X2"), row("X3", "other")]
     benches = {"good": Bench(), "other": Bench()}
-    assert session(**benches).expected_seconds(rows) == 180
-    assert session(quick=True, **benches).expected_seconds(rows) == 18
+    assert session(**benches).expected_s(rows) == 180
+    assert session(quick=True, **benches).expected_s(rows) == 18
 
 
 @pytest.mark.parametrize(
@@ -88,3 +89,25 @@ def test_rows_without_measurements_say_so():
 def test_a_failed_report_is_an_error_of_the_product():
     with pytest.raises(WiresumError, match="wiresum bench bad"):
         session(bad=Bench(OSError("gone"))).report("bad")
+
+
+def test_what_is_measured_takes_no_more_time():
+    rows = [row("X1"), row("X2", "bad"), row("X3", "other")]
+    measured = session(good=Bench(), bad=Bench(OSError("gone")), other=Bench())
+    assert measured.expected_s(rows) == 270
+    for each in rows[:2]:
+        each.evaluate(measured)
+    assert measured.expected_s(rows) == 90
+
+
+def test_planners_that_search_get_the_time_that_was_asked_for():
+    told = []
+
+    def search(_quick, _progress, time_limit_s):
+        told.append(time_limit_s)
+        return Report("bench", {}, [Result("time", "s", [2.0])])
+
+    benches = {"good": Benchmark("wiresum bench good", 90, 9, search, searches=True)}
+    row("X1").evaluate(Session(benches))
+    row("X1").evaluate(Session(benches, time_limit_s=3.0))
+    assert told == [DEFAULT_TIME_LIMIT_S, 3.0]

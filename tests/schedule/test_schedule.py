@@ -14,6 +14,7 @@ from wiresum.bench.schedule.instances import Case, instance
 from wiresum.cli.main import app
 from wiresum.errors import ScheduleError
 from wiresum.schedule import SCHEDULERS, Timetable, judge, schedule
+from wiresum.schedule.conflict import Search, conflict, require
 from wiresum.schedule.programme import SlotProgramme
 from wiresum.schedule.sharp import bound as sharp_bound
 from wiresum.schedule.words import words
@@ -35,7 +36,7 @@ def test_bound_is_below_exact_and_exact_below_everybody(seed, paper):
     in_whole_numbers = sharp_bound(asked, best.cost.completion_s, 20)
     assert by_prices <= in_whole_numbers * SLACK
     assert in_whole_numbers <= best.cost.completion_s * SLACK
-    for name in SCHEDULERS.keys() - BLIND - {"exact"}:
+    for name in SCHEDULERS.keys() - BLIND - {"exact", "events"}:
         assert best.bound_s <= schedule(asked, name).cost.completion_s * SLACK, name
     if best.status == "optimal":
         assert best.cost.completion_s <= schedule(asked, "turns").cost.completion_s * SLACK
@@ -74,6 +75,120 @@ def test_wrong_instances_are_refused_by_field(change, message):
 def test_exact_refuses_what_it_does_not_model():
     with pytest.raises(ScheduleError, match="darkens"):
         schedule({**instance(SMALL, 1), "darkens": "all"}, "exact")
+    with pytest.raises(ScheduleError, match="set `slots` to true"):
+        schedule({**instance(SMALL, 1), "slots": False}, "exact")
+
+
+def test_exact_says_that_its_time_was_too_short():
+    """The start of the solver's process alone takes longer."""
+    with pytest.raises(ScheduleError, match=r"`exact` has no answer after 0\.001 s: allow more \(`--time-limit`\)"):
+        schedule(instance(SMALL, 1), "exact", time_limit_s=0.001)
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_sums_in_every_unit_are_known_to_the_exact_programme(seed):
+    asked = {**instance(SMALL, seed), "trees": True}
+    best = schedule(asked, "exact", time_limit_s=20)
+    assert judge(asked, best.intervals) == best.cost
+    assert _native.schedule_bound(json.dumps(asked)) <= best.cost.completion_s * SLACK
+    ours = schedule(asked, "turns").cost
+    assert best.bound_s <= ours.completion_s * SLACK
+    # A server may still sum what a tree could.
+    assert best.bound_s <= schedule({**asked, "trees": False}, "turns").cost.completion_s * SLACK
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_without_slots_the_batch_ends_sooner_and_not_before_its_bound(seed):
+    asked = {**instance(SMALL, seed), "slots": False}
+    made = schedule(asked, "events")
+    assert judge(asked, made.intervals) == made.cost
+    assert made.bound_s == sharp_bound(asked, made.cost.completion_s, 1)
+    assert made.bound_s <= made.cost.completion_s * SLACK
+    assert made.cost.completion_s <= schedule(asked, "turns").cost.completion_s * SLACK
+    with pytest.raises(ScheduleError, match="begin and end with slots"):
+        judge({**asked, "slots": True}, made.intervals)
+    with pytest.raises(ScheduleError, match="`slots`: `events` changes circuits at any time"):
+        schedule({**asked, "slots": True}, "events")
+
+
+def by_unit(unit, ports, places=0):
+    return {"name": unit, "ports": ports, "switch_bps": 800e6, "places": places}
+
+
+def job(number, workers, server, size):
+    return {"id": number, "traffic": {"star": {"workers": workers, "server": server, "bytes": size}}}
+
+
+def two_for_one_port():
+    """Jobs 1 and 2 need the only port of u0 for a second each, as u0 sums none; job 3 is in a rack, job 4 elsewhere."""
+    jobs = [job(1, {"u0": 1}, "u1", 10e6), job(2, {"u0": 1}, "u2", 10e6), job(3, {"u2": 2}, "u2", 5e6)]
+    return {
+        "format": FORMAT,
+        "slot_s": 1.0,
+        "dark_s": 0.02,
+        "port_bps": 100e6,
+        "host_bps": 100e6,
+        "units": [by_unit("u0", 1), by_unit("u1", 2), by_unit("u2", 2)],
+        "jobs": [*jobs, job(4, {"u1": 1}, "u2", 1e6)],
+    }
+
+
+@pytest.mark.parametrize("slots", [True, False])
+def test_the_smallest_set_that_is_in_the_way_is_named(slots):
+    asked = {**two_for_one_port(), "slots": slots}
+    found = conflict(asked, 1.0)
+    assert sorted(found.parts) == [("job", 1), ("job", 2), ("places", "u0"), ("ports", "u0")]
+    assert found.is_least
+    assert conflict(asked, 2.1) is None
+    made = schedule(asked, "turns" if slots else "events")
+    require(made, asked, made.cost.completion_s)
+    with pytest.raises(ScheduleError, match=r"jobs 1 and 2 cannot all be complete by 1 s with the 0 .*1 port of u0\. "):
+        require(made, asked, 1.0)
+
+
+def test_a_job_that_is_too_slow_alone_is_in_the_way_without_any_port():
+    asked = two_for_one_port()
+    asked["jobs"] = [job(7, {"u0": 1}, "u1", 60e6), *asked["jobs"]]
+    assert conflict(asked, 3.0).parts == [("job", 7)]
+    with pytest.raises(ScheduleError, match="job 7 cannot be complete by 3 s, as their own links take longer"):
+        require(schedule(asked), asked, 3.0)
+
+
+def test_places_are_in_the_way_where_only_they_would_help():
+    """Two jobs of a rack whose server could take them only one after the other, and one place to sum them."""
+    units = [{**by_unit("u0", 0, places=1), "switch_bps": 1600e6}]
+    jobs = [job(number, {"u0": 4}, "u0", 8e6) for number in (1, 2)]
+    found = conflict({**two_for_one_port(), "units": units, "jobs": jobs, "server_bps": 100e6}, 1.0)
+    assert sorted(found.parts) == [("job", 1), ("job", 2), ("places", "u0")]
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_nothing_that_is_named_can_be_left_out(seed):
+    asked = instance(SMALL, seed)
+    by_s = _native.schedule_bound(json.dumps(asked)) * 0.999
+    found = conflict(asked, by_s)
+    search = Search(asked, by_s, True)
+    rest = set(search.parts()) - set(found.parts)
+    assert not search.holds_without(rest), "what is named is in the way"
+    assert all(search.holds_without(rest | {part}) for part in found.parts)
+
+
+def test_a_search_that_is_cut_short_says_so(monkeypatch):
+    monkeypatch.setattr("wiresum.schedule.conflict.MOST_QUESTIONS", 3)
+    asked = two_for_one_port()
+    found = conflict(asked, 1.0)
+    assert not found.is_least
+    assert {("job", 1), ("job", 2), ("ports", "u0")} <= set(found.parts)
+    with pytest.raises(ScheduleError, match="the search was cut short"):
+        require(schedule(asked), asked, 1.0)
+
+
+def test_late_without_a_proof_is_said_as_that():
+    asked = two_for_one_port()
+    made = schedule(asked)
+    late = made.model_copy(update={"cost": made.cost.model_copy(update={"completion_s": 9.0})})
+    with pytest.raises(ScheduleError, match=r"after 9 s, not by 5 s.* ask `turns` or `exact`, or allow more time"):
+        require(late, asked, 5.0)
 
 
 GIVEN = {"given": [{"between": ["u1", "u0"], "circuits": 1}]}
@@ -119,6 +234,21 @@ def test_the_command_schedules_an_instance_and_answers_in_json(files):
     answer = CliRunner().invoke(app, ["schedule", str(asked), "--scheduler", "fcfs", "--no-sums", "--json"])
     assert answer.exit_code == 0, answer.output
     assert json.loads(answer.stdout)["cost"]["share_summed"] == 0.0
+
+
+def test_the_command_schedules_without_slots_and_along_trees(files):
+    topology, jobs, _ = files
+
+    def completion_s(*options):
+        asked = ["schedule", str(topology), "--jobs", str(jobs), "--json", *options]
+        answer = CliRunner().invoke(app, asked, catch_exceptions=False)
+        assert answer.exit_code == 0, answer.output
+        return json.loads(answer.stdout)["cost"]["completion_s"]
+
+    in_slots = completion_s()
+    assert completion_s("--no-slots") <= in_slots * SLACK
+    assert completion_s("--scheduler", "events") <= in_slots * SLACK
+    assert completion_s("--trees") > 0
 
 
 def test_the_command_says_what_is_missing_or_too_much(files):

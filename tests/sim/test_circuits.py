@@ -54,9 +54,18 @@ def test_a_timetable_is_simulated_as_it_is_planned(tmp_path, network, jobs):
     assert sum(waits) / len(waits) == pytest.approx(planned.cost.sojourn_s.mean, rel=0.01)
 
 
-@pytest.mark.parametrize("scheduler", ["turns", "window", "fcfs"])
+def test_a_timetable_without_slots_is_simulated_as_it_is_planned(tmp_path, network, jobs):
+    planned = schedule(instance(network, jobs, 1.0, slots=False), "events")
+    (tmp_path / "timetable.json").write_text(planned.model_dump_json(exclude_none=True))
+    outcome = run(scenario(tmp_path, TEXT + 'slots = false\ntimetable = "timetable.json"\n'), load)
+    assert outcome.end["at_s"] == pytest.approx(planned.cost.completion_s, rel=1e-6)
+    assert (outcome.totals["setups"], outcome.totals["late_bytes"]) == (planned.cost.setups, 0)
+
+
+@pytest.mark.parametrize("scheduler", ["turns", "window", "fcfs", "events"])
 def test_whoever_decides_serves_all_jobs_on_less_light_too(tmp_path, jobs, scheduler):
-    text = TEXT + f'scheduler = "{scheduler}"\nbefore = "even"\n'
+    slots = str(scheduler != "events").lower()
+    text = TEXT + f'scheduler = "{scheduler}"\nslots = {slots}\nbefore = "even"\n'
     whole = run(scenario(tmp_path, text), load)
     less = run(scenario(tmp_path, text + FAILURE.format("u0-1")), load)
     for outcome in (whole, less):
@@ -66,7 +75,6 @@ def test_whoever_decides_serves_all_jobs_on_less_light_too(tmp_path, jobs, sched
 
 BAD = {
     "both": (TEXT + "[[job]]\nbytes = 4\n", "tables `job`, `circuits` with the jobs of a workload, or `rows`"),
-    "fidelity": (TEXT.replace("flows", "packets"), "are simulated as flows"),
     "workload": (TEXT.replace("jobs.json", "none.json"), ":6: circuits: "),
     "slot": (TEXT + "slot_s = 0.01\n", "make it longer"),
     "not a fibre": (TEXT + FAILURE.format("w0-u0"), "what fails is a fibre, as u0-1"),

@@ -6,11 +6,11 @@ import pytest
 
 from wiresum.cli.simulate import load
 from wiresum.errors import ScenarioError, SimulationError
+from wiresum.plan.fabric import PACKET_OVERHEAD
 from wiresum.planners import SWITCH_PLANNERS
 from wiresum.predict.cost import cost_of
 from wiresum.sim import ScenarioFile, run
 from wiresum.sim.planned import assigned
-from wiresum.sim.programs import PACKET_OVERHEAD
 
 BYTES = 400_000
 VALUES = 352

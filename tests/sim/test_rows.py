@@ -6,10 +6,12 @@ from tests.cli.forks import wiresum
 
 from wiresum.cli.simulate import load
 from wiresum.errors import ScenarioError
+from wiresum.planners.row_plans import predicted
 from wiresum.sim import ScenarioFile, run
 from wiresum.sim.resolve import topology_of
 from wiresum.sim.rows import planned_rows
 
+DENSE_BYTES = 100_000
 TEXT = """
 format = "wiresum-scenario/1"
 topology = "star:workers=4,rate=20mbit,servers=1"
@@ -61,8 +63,36 @@ def test_flows_carry_the_rows_that_are_touched(scenario):
     outcome = run(file, load)
     rows = sum(len(keys) for of_round in planned.pushed[:3] for keys in of_round)
     wanted = sum(len(keys) for of_round in planned.pushed[1:] for keys in of_round)
-    # 92 bytes of headers a packet: 19 pushed rows of 72 bytes, 177 keys of 8.
-    assert into(outcome, "s0") == pytest.approx(rows * (72 + 92 / 19) + wanted * (8 + 92 / 177))
+    # 96 bytes of headers a packet: 19 pushed rows of 72 bytes, 177 keys of 8.
+    assert into(outcome, "s0") == pytest.approx(rows * (72 + 96 / 19) + wanted * (8 + 96 / 177))
+
+
+@pytest.mark.parametrize("fidelity", ["flows", "packets"])
+def test_a_dense_gradient_shares_links_and_rounds_with_rows(scenario, fidelity):
+    extras = ("", f"dense_bytes = {DENSE_BYTES}\n")
+    rows, both = (run(scenario(fidelity, "none", extra), load) for extra in extras)
+    for node in ("w0", "w3"):
+        more = (into(both, node) - into(rows, node)) / (3 * DENSE_BYTES)
+        assert 1.0 < more < 1.2, "the sum once a round, with headers and exponents"
+    alone_s = 8 * DENSE_BYTES / 20e6
+    for together, slower in zip(both.seconds_of("rows"), rows.seconds_of("rows"), strict=True):
+        assert together > max(alone_s, slower)
+        assert together < 1.3 * (alone_s + slower)
+
+
+def test_a_dense_gradient_beside_rows_takes_what_flows_packets_and_the_plan_say(scenario):
+    files = [scenario(fidelity, extra=f"dense_bytes = {DENSE_BYTES}\n") for fidelity in ("flows", "packets")]
+    flows, packets = (run(file, load) for file in files)
+    planned = planned_rows(files[1], files[1].scenario.rows, topology_of(files[1], load))
+    part = predicted(planned.topology, planned.plan, DENSE_BYTES, planned.job.trace)
+    assert list(packets.jobs) == ["rows"], "both parts have their rounds together"
+    summed = 4 * 3 * DENSE_BYTES // 4
+    assert packets.end["checked_values"] > summed, "every value of the sum is compared, and rows are"
+    for node in ("w0", "w3"):
+        assert into(flows, node) < into(packets, node) < 1.5 * into(flows, node), node
+    fluid, exact = (np.median(one.seconds_of("rows")) for one in (flows, packets))
+    assert part.seconds == pytest.approx(fluid, rel=0.1)
+    assert 0.95 * fluid < exact < 1.5 * fluid
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,10 @@ def resolved(tmp_path, text, **changes):
     return json.loads(resolve(ScenarioFile.read(written(tmp_path, text), changes), load))
 
 
+FLOWS = HEAD + 'fidelity = "flows"\n' + JOB
 BAD = {
+    "flows that lose": (FLOWS + "[links]\nloss = 0.001\n", ":7: loss: flows have no packets"),
+    "flows in disorder": (FLOWS + '[[link]]\nid = "w0"\nreordering = 0.1\n', ":8: reordering: flows"),
     "unknown key": (HEAD + "speed = 3\n" + JOB, ":3: speed: is not a known field; remove it"),
     "unknown key of a job": (HEAD + JOB + "size = 3\n", ":5: job[0].size: is not a known field"),
     "second job": (HEAD + JOB + JOB + "rounds = 0\n", ":7: job[1].rounds:"),
@@ -76,9 +79,12 @@ BAD = {
     ),
     "program without trains": (
         HEAD + JOB + '[job.program]\npolicy = "pool"\nserver = "switch"\nslots = 64\n',
-        ":5: job job: trains are of jobs with a `program`",
+        ':5: job job: fidelity = "packets" takes no [job.program]',
     ),
-    "trains without program": (HEAD + 'fidelity = "trains"\n' + JOB, ":4: job job: trains are of jobs"),
+    "trains without program": (
+        HEAD + 'fidelity = "trains"\n' + JOB,
+        ':4: job job: fidelity = "trains" needs [job.program]',
+    ),
     "no such server": (TRAINS + 'policy = "pool"\nserver = "ps"\n', ":10: ps is not in the topology"),
     "server that is a switch": (TRAINS + 'policy = "hash"\nserver = "switch"\n', ":10: server: hash needs a"),
     "top that is a worker": (TRAINS + 'policy = "pool"\nserver = "w0"\n', ":10: server: pool sums at switches"),
@@ -103,6 +109,16 @@ def test_numbers_that_the_engine_cannot_count_are_named(tmp_path, field, number)
     job = JOB if field != "bytes" else "[[job]]\n"
     message = refusal(tmp_path, f"{HEAD}{job}{field} = {number}\n")
     assert f"job[0].{field}:" in message
+
+
+def test_flows_over_a_lossy_topology_are_refused(tmp_path):
+    def lossy(name):
+        return load(name).with_loss(0.01)
+
+    file = ScenarioFile.read(written(tmp_path, FLOWS))
+    with pytest.raises(ScenarioError, match=r"link w0 loses packets, and flows have none; set `fidelity` to packets"):
+        resolve(file, lossy)
+    assert resolve(ScenarioFile.read(written(tmp_path, FLOWS + "[links]\nloss = 0.0\n")), lossy)
 
 
 def test_a_plan_for_another_topology_is_refused(tmp_path):

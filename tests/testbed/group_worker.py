@@ -10,6 +10,7 @@ import sys
 from datetime import timedelta
 
 import torch.distributed as dist
+from ddp_worker import train
 
 import torch
 
@@ -24,13 +25,19 @@ def contribution(rank, elements):
 
 
 def serve(elements, timeout_s):
-    """Sums in a group of its own, one for each line until that says to leave: whether it is right, or the error."""
+    """Sums in a group of its own, one for each line until that says to leave: whether it is right, or the error.
+
+    The line "train" trains in that group, and is answered with a digest of what was learned.
+    """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     group = dist.new_group(backend="wiresum", timeout=timedelta(seconds=timeout_s))
     answer({"joined": rank})
     for line in sys.stdin:
         if line.strip() == "leave":
             break
+        if line.strip() == "train":
+            answer({"learned": train(group)})
+            continue
         tensor = contribution(rank, elements)
         # "sum", or "sum without" a rank that is late: then the others' sum stands for that of all.
         there = [other for other in range(ranks) if str(other) not in line.split()[2:]]

@@ -60,6 +60,12 @@ class Ranks:
         self.tell("sum")
         return self.answers()
 
+    def train(self):
+        """A digest of what every rank has learned."""
+        self.tell("train")
+        (learned,) = {answer["learned"] for answer in self.answers()}
+        return learned
+
     def sum_rightly(self):
         """Every rank has the sum, to the bit."""
         self.tell("sum")

@@ -22,19 +22,19 @@ FRAGMENT_VALUES = 64
 UNDISTURBED_S = 10.0
 """Nothing may be sent twice on a busy machine, or bytes are not those of the plan."""
 LATER_S = 1.0
-ATTEMPTS = 10
+ATTEMPTS = 40
 """Where a late worker is interrupted between two packets, a result frees the slot that the second was to collide at.
 The figure draws the order without."""
 IMPATIENT_S = 0.02
 """A timeout that passes while others are late."""
 RATE_BPS = 200e6
-SIZE = 14 + 20 + 8 + 34 + 12 + 4 * FRAGMENT_VALUES
+SIZE = 14 + 20 + 8 + 38 + 12 + 4 * FRAGMENT_VALUES
 """Bytes of a packet of values with its headers."""
-CHECK = 14 + 20 + 8 + 34 + 12 + 4 * 16
+CHECK = 14 + 20 + 8 + 38 + 12 + 4 * 16
 """Bytes of the check of four workers on the wire: nine lanes, in whole blocks."""
 
 
-NOTE = 14 + 20 + 8 + 34 + 32
+NOTE = 14 + 20 + 8 + 38 + 32
 """Bytes of a hello or welcome: who waits for a second asks who is there. A packet of values is no multiple of it."""
 
 

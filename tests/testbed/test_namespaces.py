@@ -138,7 +138,9 @@ def test_an_unknown_node_and_a_testbed_that_is_down_are_errors(name):
 def test_a_command_runs_at_every_worker(name):
     lines = []
     with Testbed(star(3), name=name) as bed:
-        outcome = run(bed, ["sh", "-c", "echo $RANK of $WORLD_SIZE at $MASTER_ADDR"], lambda *line: lines.append(line))
+        outcome = run(
+            bed, ["sh", "-c", "echo $NODE_RANK of $WORLD_SIZE at $MASTER_ADDR"], lambda *line: lines.append(line)
+        )
     assert outcome.exit_codes == [0, 0, 0]
     assert sorted(lines) == [(rank, False, f"{rank} of 3 at 10.99.0.1") for rank in range(3)]
     assert set(outcome.traffic) == {"w0", "w1", "w2"}

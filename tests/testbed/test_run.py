@@ -51,6 +51,8 @@ def test_workers_find_what_a_process_group_needs(bed):
     assert len(ports) == 1
     assert [text.split()[:5] for _, _, text in lines] == [[str(r), "3", str(r), "3", "127.0.0.1"] for r in range(3)]
     assert {text.split()[6] for _, _, text in lines} == {"lo"}
+    _, lines = collect(bed, "sh", "-c", "echo $GROUP_RANK $NODE_RANK")
+    assert {text for _, _, text in lines} == {"0 0"}, "all are on one host"
 
 
 def test_the_callers_environment_is_passed_on_and_may_be_overridden(bed, monkeypatch):

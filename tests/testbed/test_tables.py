@@ -36,6 +36,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     "place",
     [
         pytest.param(["--rate", "200mbit", "--engine", "udp"], marks=pytest.mark.needs("namespaces"), id="namespaces"),
+        pytest.param(["--rate", "200mbit", "--rows-engine", "xdp"], marks=pytest.mark.needs("xdp"), id="in the kernel"),
         pytest.param(["--loopback"], id="loopback"),
     ],
 )
@@ -57,6 +58,8 @@ def test_a_script_trains_with_the_servers_that_the_testbed_starts(place, servers
         (["--hot", "hot.json"], "give both"),
         (["--tables", "missing.json"], "tables missing.json: cannot be read"),
         (["--tables", "{tables}", "--jobs", "jobs.json"], "leave --tables and --hot out"),
+        (["--tables", "{tables}", "--rows-engine", "xdp"], "the kernel sums hot rows at a switch in a namespace"),
+        (["--tables", "{tables}", "--rows-engine", "xdp", "--engine", "xdp"], "one XDP program runs on a port"),
     ],
 )
 def test_options_that_do_not_fit_are_named(options, says, tables, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -69,3 +70,25 @@ def networked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
         with World(WORLD_SIZE, environment) as world:
             yield world
+
+
+@contextmanager
+def _copying(directory: Path) -> Iterator[World]:
+    with aggregator(directory, WORLD_SIZE, Job(values_per_packet=352, copies=True)) as node:
+        environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
+        with World(WORLD_SIZE, environment) as world:
+            yield world
+
+
+@pytest.fixture(scope="session")
+def copying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The same, with streams for copies and for parts of sums."""
+    with _copying(tmp_path_factory.mktemp("copying")) as world:
+        yield world
+
+
+@pytest.fixture
+def copies_of_its_own(tmp_path: Path) -> Iterator[World]:
+    """A world with copies for a test that breaks it."""
+    with _copying(tmp_path) as world:
+        yield world

@@ -12,9 +12,9 @@ import torch.distributed as dist
 
 import torch
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 CAPSULE_NAME = b"wiresum._native.engine_abi"
-OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED = range(7)
+OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED, NOT_SERVED = range(8)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 AVERAGE = 1
 ALL_REDUCE, REDUCE, REDUCE_SCATTER = range(3)
@@ -84,6 +84,10 @@ class MockEngine:
         self._abi = Abi(ABI_VERSION, None, self._submit)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    @property
+    def transport(self) -> str:
+        return "nothing but memory"
 
     def abi(self) -> object:
         new = ctypes.pythonapi.PyCapsule_New
@@ -163,9 +167,10 @@ def install() -> None:
 
     from wiresum.torch import bootstrap
 
-    def open_mock(plan: Any, rank: int, incarnation: int, timeout_s: float) -> MockEngine:
+    def open_mock(plan: Any, rank: int, incarnation: int, timeout_s: float, transport: str) -> MockEngine:
         assert incarnation > 0
         assert timeout_s > 0
+        assert transport == "auto"
         size = len(plan.workers)
         store = dist.PrefixStore(f"mock/{incarnation}", world.store())
         return MockEngine(rank, size, dist.ProcessGroupGloo(store, rank, size))

@@ -62,6 +62,7 @@ def test_ranks_join_or_say_why_not(offers: list[Offer], why_not: str) -> None:
         (alike(PLANNED, min_elements=2), errors.SettingError, "1 on ranks 0, 2, 2 on rank 1"),
         (alike(UNPLANNED, require=True), errors.PlanError, "WIRESUM_REQUIRE is set on rank 1"),
         (alike(PLANNED, require=True)[:2], errors.PlanError, "WIRESUM_REQUIRE is set on rank 1"),
+        (alike(UNPLANNED, refused="no port"), errors.NoTurnError, "no port. Set WIRESUM_FALLBACK=gloo"),
     ],
 )
 def test_what_cannot_be_names_the_ranks(offers: list[Offer], kind: type[Exception], words: str) -> None:
@@ -85,6 +86,29 @@ def test_after_joining() -> None:
     assert decide_after_join({1: "refused"}, [*willing[:2], replace(willing[2], require=True)]).error is not None
 
 
+def test_a_job_without_a_turn_trains_without_the_network_where_all_ranks_accept_it() -> None:
+    refused = [replace(offer, refused="no port", fall_back=True) for offer in alike(UNPLANNED)]
+    assert decide(refused, is_default_group=True) == Decision(why_not="no port")
+    for unwilling in (replace(refused[2], fall_back=False), replace(refused[2], require=True)):
+        assert isinstance(decide([*refused[:2], unwilling], is_default_group=True).error, errors.NoTurnError)
+
+
+@pytest.mark.parametrize(("opened", "agreed"), [((), True), ((1,), False), ((0, 1, 2), False)])
+def test_ranks_that_have_lost_their_driver_leave_the_network_together_or_not_at_all(
+    opened: tuple[int, ...], agreed: bool
+) -> None:
+    store = HashStore()
+    meetings = [Meeting(store, rank, SIZE, Settings(), timedelta(seconds=20)) for rank in range(SIZE)]
+    with ThreadPoolExecutor(SIZE) as threads:
+        asked = [threads.submit(meeting.no_gate_was_open, meeting.rank in opened) for meeting in meetings]
+        assert [one.result() for one in asked] == [agreed] * SIZE
+
+
+def test_a_rank_that_hears_nothing_of_another_one_does_not_leave_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "AGREE_S", 0.5)
+    assert not Meeting(HashStore(), 0, 2, Settings(), timedelta(seconds=20)).no_gate_was_open(was_open=False)
+
+
 def test_one_aggregator_is_a_star_without_worker_addresses() -> None:
     settings = Settings(aggregator="192.0.2.7:5747", secret=SECRET, lanes="int16-le", window=32, values_per_packet=352)
     made = configured_plan(settings, 4)
@@ -93,6 +117,13 @@ def test_one_aggregator_is_a_star_without_worker_addresses() -> None:
     assert [worker.address for worker in made.workers] == [None] * 4
     assert (made.job.lanes, made.job.values_per_packet, made.job.secret) == ("int16-le", 352, SECRET)
     assert made.streams[1].window == 32
+
+
+def test_ranks_with_lanes_of_their_own_have_different_plans() -> None:
+    around = Settings(aggregator="192.0.2.7:5747", secret=SECRET)
+    plans = [configured_plan(replace(around, lanes=lanes), 4) for lanes in ("auto", "int32-le", "int16-le")]
+    assert len({made.digest() for made in plans if made}) == len(plans)
+    assert Settings().lanes == "auto"
 
 
 @pytest.mark.parametrize(
@@ -138,6 +169,10 @@ class Engine:
     def __init__(self) -> None:
         self.closed = False
 
+    @property
+    def transport(self) -> str:
+        return "nothing"
+
     def abi(self) -> object:
         return None
 
@@ -161,7 +196,7 @@ class Ranks:
         self.failing = failing
         monkeypatch.setattr(bootstrap, "open_engine", self._open)
 
-    def _open(self, _plan: AggregationPlan, rank: int, incarnation: int, _timeout_s: float) -> Engine:
+    def _open(self, _plan: AggregationPlan, rank: int, incarnation: int, _timeout_s: float, _transport: str) -> Engine:
         if rank in self.failing:
             raise errors.JoinError(f"nobody answers rank {rank}")
         self.incarnations.append(incarnation)

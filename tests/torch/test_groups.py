@@ -173,6 +173,22 @@ def test_without_a_plan_gloo_does_everything_and_rank_0_warns(idle: World) -> No
         assert len(warnings) == (1 if rank == 0 else 0)
 
 
+def with_a_misspelt_setting() -> list[str]:
+    log = Log()
+    os.environ["WIRESUM_WINDOWS"] = "64"
+    for _ in range(2):
+        create_group()
+        dist.destroy_process_group()
+    del os.environ["WIRESUM_WINDOWS"]
+    return [line for line in log.lines if "WIRESUM_WINDOWS" in line]
+
+
+def test_a_misspelt_setting_is_told_once_by_rank_0_with_the_right_name(idle: World) -> None:
+    told, *others = idle.run(with_a_misspelt_setting)
+    assert told == ["WARNING WIRESUM_WINDOWS is not a setting and does nothing; did you mean WIRESUM_WINDOW?"]
+    assert others == [[]] * len(others)
+
+
 def with_a_bad_setting_on_rank_1() -> str:
     if int(os.environ["WIRESUM_TEST_RANK"]) == 1:
         os.environ["WIRESUM_MIN_ELEMENTS"] = "few"

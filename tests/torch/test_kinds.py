@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
+import beside_gloo
 import pytest
 import torch.distributed as dist
 from world import World
 
 import torch
-from wiresum.torch import Reason, explain, report
+from wiresum.torch import Reason, explain
 
 ROOT = 1
 LENGTHS = (1, 100, 352, 5000)
@@ -124,15 +126,7 @@ def results(form: str, group: Any) -> Iterator[torch.Tensor]:
 
 def compare(form: str) -> tuple[int, int]:
     """How many results have Gloo's bits, and how many collectives the network has summed for them."""
-    before = report().groups[0].summed
-    ours = list(results(form, dist.group.WORLD))
-    taken = report().groups[0].summed - before
-    gloo = dist.new_group(backend="gloo")
-    theirs = list(results(form, gloo))
-    dist.destroy_process_group(gloo)
-    for mine, reference in zip(ours, theirs, strict=True):
-        assert torch.equal(mine, reference)
-    return len(ours), taken
+    return beside_gloo.compare(partial(results, form), "summed")
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)

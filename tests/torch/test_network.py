@@ -21,8 +21,8 @@ from wiresum.torch import Reason, explain, report
 
 SIZES = (1, 2, 351, 352, 353, 1000, 100_003)
 """Elements: around one packet, and many packets with a remainder."""
-LANE_BITS = 31
-"""Magnitude of an int32 lane."""
+LANE_BITS = {torch.float32: 31, torch.float16: 15, torch.bfloat16: 15}
+"""Magnitude of a lane, which is as wide as the element."""
 FAULT_TIMEOUT_S = 3.0
 """The group's timeout where a peer is missing."""
 
@@ -55,14 +55,15 @@ def test_sums_are_equal_on_all_ranks_and_within_the_bound(networked: World, dtyp
         expected = sum(shares) / (networked.size if op == "AVG" else 1)
         largest = max(float(each.abs().max()) for each in shares)
         room = 2.0 ** math.ceil(math.log2(networked.size))  # for the sum, in each lane
-        lanes = networked.size * room * largest * 2.0**-LANE_BITS  # the codec's bound
+        lanes = networked.size * room * largest * 2.0 ** -LANE_BITS[dtype]  # the codec's bound
         tolerance = torch.finfo(dtype).eps
         torch.testing.assert_close(torch.tensor(result).double(), expected, atol=lanes, rtol=tolerance)
 
 
 def in_flight() -> None:
-    size, rank = dist.get_world_size(), dist.get_rank()
-    tensors = [torch.full((1 + 997 * n,), float(n * (rank + 1))) for n in range(40)]
+    """Tensors of all types, and so of both widths of lanes, whose sums are exact in each."""
+    size, rank, types = dist.get_world_size(), dist.get_rank(), list(LANE_BITS)
+    tensors = [torch.full((1 + 997 * n,), float(n * (rank + 1)), dtype=types[n % len(types)]) for n in range(40)]
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
     for n, (work, tensor) in enumerate(zip(works, tensors, strict=True)):
         work.wait()
@@ -93,7 +94,7 @@ def test_what_is_not_finite_takes_the_other_path_on_every_rank(networked: World)
 
 
 def has_statistics() -> bool:
-    return bool(report().groups[0].engine) and "engine:" in str(report())
+    return bool(report().groups[0].engine) and "engine, where not 0: " in str(report())
 
 
 def test_the_report_has_the_engines_statistics(networked: World) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch.distributed as dist
 from mock_engine import MockEngine
 from world import World
 
 import torch
-from wiresum.torch import GroupReport, Reason, Report, Row, report
+from wiresum.torch import GroupReport, Reason, Report, Row, explain, report
 
 ELEMENTS = 100
 
@@ -93,9 +95,25 @@ def test_the_line_at_the_end_of_a_run() -> None:
     )
 
 
+def test_copies_that_gloo_did_are_told_with_what_would_change_it() -> None:
+    gathers = Row("all_gather_single", "float32", "", Reason.COLLECTIVE, 600, 600_000_000, 2_400_000_000)
+    hint = "; Gloo did all-gathers and broadcasts of 2.4 GB, which plans of a star carry with `--copies`; "
+    assert hint in replace(GROUP, rows=[*GROUP.rows, gathers]).summary()
+    assert "--copies" not in replace(GROUP, rows=[*GROUP.rows, replace(gathers, bytes=400_000_000)]).summary()
+    assert "--copies" not in replace(GROUP, rows=[replace(gathers, bytes=999_999)]).summary()
+    assert "--copies" not in replace(GROUP, rows=[replace(gathers, reason=Reason.COPIED)]).summary()
+    assert "--copies" not in replace(GROUP, rows=[gathers], no_network="no plan").summary()
+
+
 def test_totals_of_several_groups() -> None:
     both = Report([GROUP, GroupReport("1", 0, 2, "the plan is for 4 workers", rows=GROUP.rows[1:], errors=["oh"])])
     assert (both.sums, both.summed, both.bytes_summed) == (848, 812, 4_100_000_000)
     assert "not connected: the plan is for 4 workers" in str(both)
     assert "error: oh" in str(both)
     assert str(Report([])) == "no process group has used wiresum yet"
+
+
+@pytest.mark.parametrize("no_handle", [None, torch.futures.Future()])
+def test_what_is_no_handle_is_told_where_to_look(no_handle: Any) -> None:
+    with pytest.raises(TypeError, match=rf"async_op=True, not {type(no_handle).__name__}; report\(\)"):
+        explain(no_handle)

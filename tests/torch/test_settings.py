@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from wiresum.errors import SettingError
-from wiresum.torch.settings import SETTINGS, Settings, as_markdown
+from wiresum.torch.settings import MOST_NAMED, SETTINGS, TOLD, Settings, as_markdown, misspelt
 
+SOURCES = Path(__file__).parents[2] / "python" / "wiresum"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "configuration.md"
 GOOD = {
     "WIRESUM_PLAN": ("plan.json", Path("plan.json")),
@@ -22,6 +25,7 @@ GOOD = {
     "WIRESUM_WINDOW": ("64", 64),
     "WIRESUM_MIN_ELEMENTS": ("1", 1),
     "WIRESUM_JOIN_TIMEOUT_S": ("2.5", 2.5),
+    "WIRESUM_TRANSPORT": ("af_xdp", "af_xdp"),
     "WIRESUM_REQUIRE": ("1", True),
     "WIRESUM_FALLBACK": ("gloo", True),
     "WIRESUM_LOG": ("Debug", "debug"),
@@ -30,11 +34,12 @@ BAD = {
     "WIRESUM_SECRET": ("too short", "0123456789abcdeg"),
     "WIRESUM_JOB": ("-1", "one"),
     "WIRESUM_VALUES_PER_PACKET": ("0", "many"),
-    "WIRESUM_LANES": ("int8",),
+    "WIRESUM_LANES": ("int8", "auto-le"),
     "WIRESUM_POLICY": ("hash",),
     "WIRESUM_WINDOW": ("0",),
     "WIRESUM_MIN_ELEMENTS": ("0", "1e3"),
     "WIRESUM_JOIN_TIMEOUT_S": ("0", "-1", "nan", "inf", "soon"),
+    "WIRESUM_TRANSPORT": ("tcp",),
     "WIRESUM_REQUIRE": ("maybe",),
     "WIRESUM_FALLBACK": ("nccl",),
     "WIRESUM_LOG": ("loud",),
@@ -72,3 +77,39 @@ def test_each_field_has_one_setting() -> None:
 
 def test_the_documentation_has_the_table() -> None:
     assert as_markdown() in DOCUMENT.read_text(), "run `python -m wiresum.torch.settings` and paste its output"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("WIRESUM_PLANN", "WIRESUM_PLAN"),
+        ("WIRESUM_SECRETFILE", "WIRESUM_SECRET_FILE"),
+        ("WIRESUM_JOIN_TIMEOUT", "WIRESUM_JOIN_TIMEOUT_S"),
+        ("WIRESUM_MIN_ELEMENT", "WIRESUM_MIN_ELEMENTS"),
+    ],
+)
+def test_a_name_that_is_no_setting_gets_the_nearest(name: str, meant: str) -> None:
+    assert misspelt({name: "1", meant: "1"}) == [f"{name} is not a setting and does nothing; did you mean {meant}?"]
+
+
+def test_a_name_that_is_like_no_setting_is_told_all_the_same() -> None:
+    (told,) = misspelt({"WIRESUM_XYZZY": "1"})
+    assert "docs/configuration.md" in told
+    assert len(misspelt({f"WIRESUM_XYZZY{n}": "1" for n in range(100)})) == MOST_NAMED
+
+
+def test_what_is_set_on_purpose_is_no_mistake() -> None:
+    settings = [setting.name for setting in SETTINGS]
+    assert misspelt(dict.fromkeys([*settings, *TOLD, "WIRESUM_TESTS_REQUIRE", "PATH"], "1")) == []
+
+
+def test_each_variable_that_the_product_reads_or_sets_is_known() -> None:
+    named = {
+        node.value
+        for path in SOURCES.rglob("*.py")
+        if path.name != "settings.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and re.fullmatch(r"WIRESUM_[A-Z_]*[A-Z]", str(node.value))
+    }
+    assert named - {setting.name for setting in SETTINGS} - TOLD == set()
+    assert named >= {"WIRESUM_PLANS", "WIRESUM_TESTBED"}

@@ -196,6 +196,18 @@ def test_an_index_out_of_range_names_the_table(index: int) -> None:
     assert servers.calls == ["close"]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.uint8])
+def test_indices_that_are_no_whole_numbers_are_refused_as_plain_modules_refuse_them(dtype: torch.dtype) -> None:
+    model, other = twins()
+    indices = torch.tensor([0, 1]).to(dtype)
+    with pytest.raises(RuntimeError):
+        model.single(indices)
+    _, rows, servers = sharded(other, torch.optim.SGD, {"lr": 0.1})
+    with rows, pytest.raises(SparseError, match=f"table single: indices are {dtype}"):
+        other.single(indices)
+    assert servers.calls == ["close"]
+
+
 def test_weights_of_a_plain_model_are_loaded() -> None:
     plain, batch = Model(), batches(weighted=False)[0]
     model, rows, _ = sharded(Model(), torch.optim.SGD, {"lr": 0.1})

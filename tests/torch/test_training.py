@@ -143,6 +143,31 @@ def test_fsdp2_trains_as_over_gloo(networked: World) -> None:
             assert ours[STEPS:] == pytest.approx(theirs[STEPS:], rel=tolerance)
 
 
+def fsdp_with_copies() -> tuple[tuple[list[float], list[float]], dict[str, int]]:
+    """Losses and parameters of an FSDP2 training here and over Gloo, and how many collectives the network took."""
+
+    def taken() -> dict[str, int]:
+        rows = [row for row in report().groups[0].rows if row.is_summed or row.is_copied]
+        names = ("all_gather", "reduce_scatter")
+        return {name: sum(row.collectives for row in rows if row.collective.startswith(name)) for name in names}
+
+    def wrap(mesh: DeviceMesh) -> Callable[[nn.Module], Any]:
+        return lambda model: fully_shard(model, mesh=mesh)
+
+    before = taken()
+    ours = train(wrap(dist.init_device_mesh("cpu", (dist.get_world_size(),))))
+    counts = {name: count - before[name] for name, count in taken().items()}
+    with gloo() as group:
+        return (ours, train(wrap(DeviceMesh.from_group(group, "cpu")))), counts
+
+
+def test_fsdp2_gathers_and_scatters_in_the_network(copying: World) -> None:
+    for (ours, theirs), counts in copying.run(fsdp_with_copies):
+        assert ours == pytest.approx(theirs, rel=LOSS_TOLERANCE)
+        assert counts["all_gather"] >= STEPS
+        assert counts["reduce_scatter"] >= STEPS
+
+
 def hsdp() -> tuple[list[float], int]:
     size = dist.get_world_size()
     mesh = dist.init_device_mesh("cpu", (size, 1), mesh_dim_names=("replicate", "shard"))

@@ -1,7 +1,7 @@
 """A small optical network and its jobs."""
 
 from wiresum.plan.choices import DEFAULT_MTU_BYTES
-from wiresum.schedule import schedule
+from wiresum.schedule import WITHOUT_SLOTS, schedule
 from wiresum.topology.generators.optical import optical
 from wiresum.turns.plans import as_schedule, carried
 from wiresum.workload.instance import instance
@@ -42,8 +42,19 @@ def three_jobs(size=800_000):
     )
 
 
-def timetable_of(topology, jobs, scheduler="turns", **options):
-    return schedule(carried(instance(topology, jobs, SLOT_S)), scheduler, **options)
+def tree_jobs(size=600_000):
+    """One in a rack, one in three and two in two; with `trees` switches sum them all."""
+    return workload(
+        star("local", {"u0": 2}, "u0", size),
+        star("three", {"u0": 2, "u1": 2, "u2": 1}, "u1", size),
+        star("two", {"u1": 1, "u3": 1}, "u3", size // 2),
+        star("late", {"u2": 1, "u3": 1}, "u3", size, arrival_s=0.3),
+    )
+
+
+def timetable_of(topology, jobs, scheduler="turns", *, trees=False, **options):
+    rules = {"trees": trees, "slots": scheduler != WITHOUT_SLOTS}
+    return schedule(carried(instance(topology, jobs, SLOT_S, **rules), jobs), scheduler, **options)
 
 
 def turns_of(topology, jobs, scheduler="turns", **options):

@@ -12,9 +12,13 @@ from contextlib import suppress
 
 import pytest
 from tests.turns.networks import SLOT_S, network, three_jobs, timetable_of
+from tests.turns.test_adjustment import without
 from typer.testing import CliRunner
 
 from wiresum.cli.main import app
+from wiresum.plan.schedule import Schedule
+from wiresum.topology.circuits import fibres
+from wiresum.turns.adjustment import adjust_schedule
 from wiresum.turns.driver import BACK_S
 from wiresum.turns.live import RANK, TurnsBed, job_environment
 from wiresum.turns.online import Online
@@ -31,7 +35,7 @@ class Cluster:
         self.topology, self.jobs, self.online = network(), three_jobs(size), online
         self.timetable = timetable_of(self.topology, self.jobs)
         self.schedule = as_schedule(self.timetable, self.topology, self.jobs)
-        rates = carried(instance(self.topology, self.jobs, SLOT_S))
+        rates = carried(instance(self.topology, self.jobs, SLOT_S), self.jobs)
         work = Online.of(self.topology, self.jobs, rates, "turns") if online else self.schedule
         self.bed = TurnsBed(self.topology, work, "polatis-rest", name)
         self.folder, self.listen = folder, folder / "turns.sock"
@@ -73,7 +77,8 @@ class Cluster:
 
     def _rank(self, job, rank):
         told = {**job_environment(self.jobs.jobs[job - 1]), "WIRESUM_TURNS": str(self.listen)}
-        plan = {} if self.online else {"WIRESUM_PLAN": str(self.folder / "plans" / f"job-{job}.json")}
+        file = self.folder / "plans" / f"job-{job}.json"
+        plan = {"WIRESUM_SECRET_FILE": f"{file}.secret"} if self.online else {"WIRESUM_PLAN": str(file)}
         return self.bed.spawn(job, rank, RANK, {**told, **plan})
 
     def __exit__(self, *raised):
@@ -81,6 +86,21 @@ class Cluster:
             os.killpg(self.driver.pid, signal.SIGKILL)
         self.driver.communicate()
         self.bed.__exit__(*raised)
+
+    def await_begin(self):
+        """Returns when the schedule has begun."""
+        while not (self.folder / "plans" / "progress.json").exists():
+            assert self.driver.poll() is None, "the driver has ended"
+            time.sleep(0.02)
+
+    def planned(self):
+        """Pairs of ports that an interval of the schedule joins."""
+        port = {fibre.link.id: fibre.port.name for fibre in fibres(self.topology)}
+        return {
+            frozenset(port[link] for link in circuit.links)
+            for interval in self.schedule.intervals
+            for circuit in interval.circuits
+        }
 
     def outcomes(self):
         """Exit code and output of every rank."""
@@ -123,9 +143,9 @@ def killed(folder, name, seed):
         assert code == 0 or "wiresum.errors." in output, f"seed {seed}: {output}"
 
 
-def restarted(folder, name, seed):
+def restarted(folder, name, seed, *, online=False):
     """A driver that is killed at a random moment and started again at once: its schedule is carried out."""
-    with Cluster(folder, name, 1_500_000) as cluster:
+    with Cluster(folder, name, 1_500_000, online=online) as cluster:
         time.sleep(random.Random(seed).uniform(0.0, 4.0))
         before = cluster.driver
         os.killpg(before.pid, signal.SIGKILL)
@@ -155,10 +175,42 @@ def test_a_driver_that_is_killed_and_started_again_finds_its_ranks_and_goes_on(n
     restarted(tmp_path, name, seed)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_driver_that_asks_a_scheduler_goes_on_after_it_was_killed(namespaces, name, tmp_path, seed):
+    restarted(tmp_path, name, seed, online=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_drivers_that_ask_a_scheduler_are_killed_and_started_again(namespaces, name, tmp_path, seed):
+    restarted(tmp_path, name, seed, online=True)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 170))
 def test_drivers_that_are_killed_and_started_again_at_random_moments(namespaces, name, tmp_path, seed):
     restarted(tmp_path, name, seed)
+
+
+def test_a_schedule_is_adjusted_while_it_runs(namespaces, name, tmp_path):
+    """The port of u2 fails in the first slot: job `second` has no way left, and the others go on with a new driver."""
+    with Cluster(tmp_path, name, 1_500_000) as cluster:
+        cluster.await_begin()
+        os.killpg(cluster.driver.pid, signal.SIGKILL)
+        cluster.driver.communicate()
+        now = without(cluster.topology, "u2-1")
+        after = adjust_schedule(Schedule.read(tmp_path / "plans" / "schedule.json"), now, at_s=0.1)
+        after.schedule.write(tmp_path / "schedule.json")
+        (tmp_path / "topology.json").write_text(now.model_dump_json(exclude_none=True))
+        cluster.driver = cluster.start()
+        outcomes = cluster.outcomes()
+        out, _ = cluster.driver.communicate(timeout=PATIENCE_S)
+        assert cluster.driver.returncode == 0
+        assert all(not cluster.bed.nodes.served(node) for node in cluster.bed.nodes.sockets)
+    assert after.given_up == [3]
+    assert {job: turn["end"] for job, turn in json.loads(out)["turns"].items()} == {"1": "done", "2": "done"}
+    assert [code for code, _ in outcomes[:4]] == [0] * 4, outcomes
+    assert all("job 3 has no turn in this driver's schedule" in said for _, said in outcomes[4:])
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -176,9 +228,7 @@ def without_a_rank(folder, name, seed):
     """A rank that is killed at a random moment of a schedule: others have exact sums or a named error."""
     drawn = random.Random(seed)
     with Cluster(folder, name, 1_500_000) as cluster:
-        while not (folder / "plans" / "progress.json").exists():
-            assert cluster.driver.poll() is None, "the driver has ended"
-            time.sleep(0.05)
+        cluster.await_begin()
         time.sleep(drawn.uniform(0.0, 2.0))
         victim = drawn.randrange(len(cluster.ranks))
         cluster.ranks[victim].kill()
@@ -190,6 +240,9 @@ def without_a_rank(folder, name, seed):
         assert "wrong sum" not in output, f"seed {seed}"
         of_its_job = rank // 2 == victim // 2
         assert code == 0 or rank == victim or (of_its_job and "wiresum.errors." in output), f"seed {seed}: {output}"
+        is_peer = of_its_job and rank != victim and code != 0
+        dead = f"rank {victim % 2} of job {victim // 2 + 1} has ended without a word"
+        assert not is_peer or dead in output, f"seed {seed}: {output}"
 
 
 def test_a_rank_that_is_killed_costs_its_own_job_at_most(namespaces, name, tmp_path):
@@ -200,6 +253,51 @@ def test_a_rank_that_is_killed_costs_its_own_job_at_most(namespaces, name, tmp_p
 @pytest.mark.parametrize("seed", range(200, 230))
 def test_ranks_that_are_killed_at_random_moments(namespaces, name, tmp_path, seed):
     without_a_rank(tmp_path, name, seed)
+
+
+def mixed(folder, name, seed):
+    """The driver, a rank and the device's process are killed at random moments, one to three of them, in any order.
+
+    Sums are exact or errors have names, everybody ends, nodes serve nobody, and no circuit is lit that no interval has.
+    """
+    drawn = random.Random(seed)
+    with Cluster(folder, name, 1_500_000) as cluster:
+        switch, victims = cluster.bed.bed.optical_switch("oxc"), set()
+        # Who is killed before it has come is waited for, as a command may take minutes until it does.
+        cluster.await_begin()
+        for what in drawn.choices(["driver", "rank", "device"], k=drawn.randint(1, 3)):
+            time.sleep(drawn.uniform(0.0, 2.0))
+            if what == "driver" and cluster.driver.poll() is None:
+                os.killpg(cluster.driver.pid, signal.SIGKILL)
+                cluster.driver.communicate()
+                # Also where all ranks have ended meanwhile: nodes still serve the last jobs.
+                if (folder / "plans" / "progress.json").exists():
+                    cluster.driver = cluster.start()
+            elif what == "rank":
+                victim = drawn.randrange(len(cluster.ranks))
+                victims.add(victim)
+                cluster.ranks[victim].kill()
+            elif what == "device":
+                switch.restart(drawn.uniform(0.1, 1.5), forgets=drawn.random() < 0.5)
+        outcomes = cluster.outcomes()
+        cluster.driver.communicate(timeout=PATIENCE_S)
+        assert all(not cluster.bed.nodes.served(node) for node in cluster.bed.nodes.sockets), f"seed {seed}"
+        lit = {frozenset(one) for one in switch.device.crossbar.connections}
+        planned = cluster.planned()
+        assert lit <= planned, f"seed {seed}: circuits have gone astray"
+    for rank, (code, output) in enumerate(outcomes):
+        assert "wrong sum" not in output, f"seed {seed}"
+        assert code == 0 or rank in victims or "wiresum.errors." in output, f"seed {seed}, rank {rank}: {output}"
+
+
+def test_driver_ranks_and_device_are_killed_in_one_run(namespaces, name, tmp_path):
+    mixed(tmp_path, name, 1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(400, 500))
+def test_drivers_ranks_and_devices_are_killed_at_random_moments(namespaces, name, tmp_path, seed):
+    mixed(tmp_path, name, seed)
 
 
 def test_bad_input_is_named(tmp_path):

@@ -1,6 +1,7 @@
 """`wiresum testbed run --jobs`: jobs in four racks by every scheduler and protocol that is named, in one command."""
 
 import json
+import sys
 from itertools import product
 
 import pytest
@@ -32,9 +33,9 @@ def files(tmp_path):
     return tmp_path
 
 
-def run(files, name, *more):
+def run(files, name, *more, command=RANK):
     line = ["testbed", "run", files / "optical.json", "--jobs", files / "jobs.json", "--slot", f"{SLOT_S}s"]
-    line += ["--name", name, "--plot", files / "turns.png", "--json", *more, "--", *RANK]
+    line += ["--name", name, "--plot", files / "turns.png", "--json", *more, "--", *command]
     return CliRunner().invoke(app, list(map(str, line)))
 
 
@@ -52,6 +53,29 @@ def test_jobs_in_four_racks_keep_every_schedule_by_every_protocol(namespaces, na
                 assert promised <= seen <= promised * (1 + BYTES_TOLERANCE) + MOST_BESIDE
     assert (files / "turns.png").stat().st_size > 0
     assert "turns, sonic-tcp" in done.stderr
+
+
+def test_trees_and_schedules_without_slots_are_run_by_the_same_command(namespaces, name, files):
+    done = run(files, name, "--scheduler", "turns,events", "--trees")
+    assert done.exit_code == 0, done.output
+    runs = json.loads(done.stdout)
+    assert [one["scheduler"] for one in runs] == ["turns", "events"]
+    assert all(one["setups"]["seen"] == one["setups"]["promised"] for one in runs)
+    assert {job["end"] for one in runs for job in one["jobs"]} == {"done"}
+    assert all("switch" in {job["by"] for job in one["jobs"]} for one in runs)
+
+
+@pytest.mark.parametrize(
+    "scheduler", [pytest.param(one, marks=() if one == "turns" else pytest.mark.soak) for one in SCHEDULERS]
+)
+def test_unmodified_trainings_keep_a_schedule(namespaces, name, files, scheduler):
+    training = (sys.executable, "-m", "wiresum.demo.job")
+    done = run(files, name, "--scheduler", scheduler, "--driver", "sonic-tcp", command=training)
+    assert done.exit_code == 0, done.output
+    (one,) = json.loads(done.stdout)
+    assert one["setups"]["seen"] == one["setups"]["promised"] > 1
+    assert {job["end"] for job in one["jobs"]} == {"done"}
+    assert "step 2 of 2" in done.stderr
 
 
 def test_a_protocol_that_nobody_speaks_is_named_before_anything_is_made(name, files):

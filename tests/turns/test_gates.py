@@ -7,12 +7,14 @@ import time
 
 import pytest
 
-from wiresum.errors import JoinError, ScheduleError
-from wiresum.gates import FORMAT
+from wiresum._native import gate_key
+from wiresum.errors import JoinError, NoTurnError, ScheduleError
 from wiresum.gates import listener as module
+from wiresum.gates.lines import BY_RANK, greeted
 from wiresum.gates.listener import Gates
 from wiresum.gates.rank import plan_in_turn
 
+SECRET = "5e" * 32
 PATIENCE_S = 60.0
 NEVER_S = 3600.0
 """Longer than a test may take: what waits for so long fails by its limit."""
@@ -21,23 +23,16 @@ NEVER_S = 3600.0
 class Rank:
     """What a rank does by its line, without an engine."""
 
-    def __init__(self, address, job, rank):
-        host, _, port = address.rpartition(":")
-        if host:
-            self.line = socket.create_connection((host, int(port)))
-        else:
-            self.line = socket.socket(socket.AF_UNIX)
-            self.line.connect(address)
-        self.line.settimeout(PATIENCE_S)
-        self.orders = self.line.makefile("rb")
-        self.say({"format": FORMAT, "job": job, "rank": rank})
+    def __init__(self, address, job, rank, **more):
+        self.line = connected(address)
+        self.said = greeted(self.line, gate_key(SECRET, rank), job, rank, **more)
         self.say({"ready": True})
 
     def say(self, words):
-        self.line.sendall(json.dumps(words).encode() + b"\n")
+        self.said.say(words)
 
     def hear(self):
-        return json.loads(self.orders.readline())
+        return self.said.hear()
 
     def obey(self):
         order = self.hear()
@@ -45,13 +40,22 @@ class Rank:
         return order
 
     def vanish(self):
-        self.orders.close()
-        self.line.close()
+        self.said.close()
+
+
+def connected(address):
+    host, _, port = address.rpartition(":")
+    line = socket.create_connection((host, int(port))) if host else socket.socket(socket.AF_UNIX)
+    if not host:
+        line.connect(address)
+    line.settimeout(PATIENCE_S)
+    return line
 
 
 @pytest.fixture(params=["path", "port"])
 def gates(request, tmp_path):
-    with Gates(str(tmp_path / "turns.sock") if request.param == "path" else "127.0.0.1:0") as made:
+    address = str(tmp_path / "turns.sock") if request.param == "path" else "127.0.0.1:0"
+    with Gates(address, dict.fromkeys(range(16), SECRET)) as made:
         yield made
 
 
@@ -121,6 +125,69 @@ def test_a_rank_that_goes_without_a_word_is_lost(gates):
     assert gates.end(1) == "lost"
 
 
+def heard(rank, verb):
+    """The first order of this kind."""
+    while True:
+        order = rank.hear()
+        if order["do"] == verb:
+            return order
+
+
+def test_peers_of_a_rank_that_has_gone_without_a_word_are_stopped_and_hear_who_it_was(gates, monkeypatch):
+    monkeypatch.setattr(module, "LOST_S", 0.1)
+    monkeypatch.setattr(module, "AGAIN_S", 0.05)
+    ranks, other = [Rank(gates.address, 1, rank) for rank in range(3)], Rank(gates.address, 2, 0)
+    gates.await_ranks({1: 3, 2: 1}, PATIENCE_S)
+    gates.open(1)
+    ranks[1].vanish()
+    for rank in (0, 2):
+        stop = heard(ranks[rank], "stop")
+        assert "rank 1 of job 1 has ended without a word" in stop["why"]
+        assert not stop["elsewhere"], "who is dead sums nowhere"
+    assert heard(other, "shut"), "another job is none of its business"
+    assert heard(Rank(gates.address, 1, 1), "stop"), "who comes too late hears it at once"
+
+
+def test_a_rank_whose_line_has_broken_comes_back_and_nobody_is_stopped(gates, monkeypatch):
+    monkeypatch.setattr(module, "AGAIN_S", 0.05)
+    ranks = [Rank(gates.address, 1, rank) for rank in range(2)]
+    gates.await_ranks({1: 2}, PATIENCE_S)
+    ranks[1].vanish()
+    while not gates._jobs[1].ranks[1].end:
+        time.sleep(0.01)
+    again = Rank(gates.address, 1, 1)
+    monkeypatch.setattr(module, "LOST_S", 0.0)
+    gates.await_ranks({1: 2}, PATIENCE_S)
+    assert [heard(rank, "shut")["do"] for rank in (ranks[0], again) for _ in range(3)] == ["shut"] * 6
+
+
+@pytest.mark.parametrize(("offers", "size", "can"), [((1, 1), 2, True), ((1, 0), 2, False), ((1, 1), 3, False)])
+def test_a_job_leaves_the_network_where_all_of_its_ranks_are_there_and_can(gates, offers, size, can):
+    ranks = [Rank(gates.address, 1, rank, elsewhere=bool(offer)) for rank, offer in enumerate(offers)]
+    gates.await_ranks({1: 2}, PATIENCE_S)
+    assert gates.can_leave(1, size) is can
+    gates.stop(1, "no light", elsewhere=can)
+    assert [heard(rank, "stop")["elsewhere"] for rank in ranks] == [can] * 2
+
+
+@pytest.mark.parametrize("ends", ["bye", "lost", "comes back"])
+def test_a_job_leaves_with_all_of_its_ranks_or_none(gates, monkeypatch, ends):
+    """Others may need the results of one that has gone; one whose line has just broken comes back."""
+    monkeypatch.setattr(module, "LOST_S", NEVER_S if ends == "comes back" else 0.1)
+    ranks = [Rank(gates.address, 1, rank, elsewhere=True) for rank in range(2)]
+    gates.await_ranks({1: 2}, PATIENCE_S)
+    if ends == "bye":
+        ranks[1].say({"bye": True})
+    else:
+        ranks[1].vanish()
+    while not gates._jobs[1].ranks[1].end:
+        time.sleep(0.01)
+    if ends == "comes back":
+        again = threading.Timer(0.1, lambda: ranks.append(Rank(gates.address, 1, 1, elsewhere=True)))
+        again.start()
+    assert gates.can_leave(1, 2) is (ends == "comes back")
+
+
 def test_ranks_that_do_not_come_are_named(gates):
     Rank(gates.address, 1, 0)
     with pytest.raises(ScheduleError, match="rank 1 of job 1, 0 of job 2 has ended, or has nothing to send"):
@@ -134,31 +201,44 @@ def test_ranks_wait_for_their_plan_and_late_ones_have_it_at_once(gates):
     asked, threads = {}, []
 
     def ask(rank):
-        asked[rank] = plan_in_turn(gates.address, 3, rank)
+        asked[rank] = plan_in_turn(gates.address, 3, rank, SECRET)
 
     for rank in range(2):
         threads.append(threading.Thread(target=ask, args=(rank,)))
         threads[-1].start()
     gates.await_askers({3: 2}, PATIENCE_S)
     assert not asked
-    gates.hand_out(3, '{"job": 3}')
+    gates.hand_out(3, '{"job": {"id": 3}}')
+    whole = json.dumps({"job": {"id": 3, "secret": SECRET}})
     for thread in threads:
         thread.join(PATIENCE_S)
-    assert asked == dict.fromkeys(range(2), '{"job": 3}')
-    assert plan_in_turn(gates.address, 3, 2) == '{"job": 3}'
+    assert asked == dict.fromkeys(range(2), whole)
+    assert plan_in_turn(gates.address, 3, 2, SECRET) == whole
     with pytest.raises(ScheduleError, match="rank 0 of job 4 has ended, or has not asked for its plan"):
         gates.await_askers({4: 1}, 0.1)
     last = threading.Thread(target=lambda: (gates.await_askers({5: 1}, PATIENCE_S), gates.close()))
     last.start()
-    with pytest.raises(JoinError, match="has no turn for job 5, or has ended"):
-        plan_in_turn(gates.address, 5, 0)
+    with pytest.raises(JoinError, match="has ended before job 5 had a turn"):
+        plan_in_turn(gates.address, 5, 0, SECRET)
 
 
 def test_a_job_without_a_turn_is_told_so(gates):
-    threading.Thread(target=lambda: (gates.await_askers({6: 1}, PATIENCE_S), gates.refuse(6))).start()
+    threading.Thread(target=lambda: (gates.await_askers({6: 1}, PATIENCE_S), gates.refuse(6, "no port"))).start()
     for _ in range(2):
-        with pytest.raises(JoinError, match="has no turn for job 6"):
-            plan_in_turn(gates.address, 6, 0)
+        with pytest.raises(NoTurnError, match="has no turn for job 6: no port"):
+            plan_in_turn(gates.address, 6, 0, SECRET)
+
+
+def test_ranks_of_another_schedule_are_told_that_they_have_no_turn(gates):
+    early = Rank(gates.address, 8, 0)
+    assert early.hear()["do"] == "shut"
+    gates.expect({7})
+    late = Rank(gates.address, 9, 0)
+    for rank, job in ((early, 8), (late, 9)):
+        order = rank.hear()
+        assert (order["do"], order["elsewhere"]) == ("stop", False)
+        assert order["why"] == f"job {job} has no turn in this driver's schedule"
+    assert Rank(gates.address, 7, 0).hear()["do"] == "shut"
 
 
 def test_ranks_say_how_many_results_they_have(gates):
@@ -176,33 +256,45 @@ def test_ranks_say_how_many_results_they_have(gates):
 
 
 def stranger(address, words=b""):
-    host, _, port = address.rpartition(":")
-    line = socket.create_connection((host, int(port))) if host else socket.socket(socket.AF_UNIX)
-    if not host:
-        line.connect(address)
-    line.settimeout(PATIENCE_S)
+    line = connected(address)
     line.sendall(words)
     return line
 
 
+def hears_nothing(line):
+    """Whether a line ends after the driver's number, without an order or a plan."""
+    with line, line.makefile("rb") as words:
+        try:
+            return words.read().count(b"\n") <= 1
+        except ConnectionResetError:
+            return True
+
+
+def signed(rank, text):
+    """A line with the rank's own tag, whatever is in it."""
+    tag = rank.said._tag(BY_RANK, rank.said._said, text)
+    return tag + b" " + text + b"\n"
+
+
+@pytest.mark.parametrize("is_signed", [False, True])
 @pytest.mark.parametrize(
-    "words",
-    [b"[1]\n", b"7\n", b'{"done": Infinity}\n', b'{"results": {}}\n', b"[" * 4000 + b"\n", b"\xff" * 9000, b"null\n"],
+    "words", [b"[1]", b"7", b'{"done": Infinity}', b'{"results": {}}', b"[" * 4000, b"\xff" * 9000, b"null"]
 )
-def test_a_rank_that_talks_nonsense_is_lost_and_its_job_ends(gates, words):
+def test_a_rank_that_talks_nonsense_is_lost_and_its_job_ends(gates, words, is_signed):
     rank = Rank(gates.address, 1, 0)
     gates.await_ranks({1: 1}, PATIENCE_S)
-    rank.line.sendall(words)
+    rank.line.sendall(signed(rank, words) if is_signed else words + b"\n")
     assert gates.await_end(1, PATIENCE_S)
     assert gates.end(1) == "lost"
 
 
 def test_nobody_takes_the_place_of_a_rank_that_is_there(gates):
+    """Not even who has its key."""
     rank = Rank(gates.address, 1, 0)
     gates.await_ranks({1: 1}, PATIENCE_S)
-    greeting = {"format": FORMAT, "job": 1, "rank": 0}
-    with stranger(gates.address, json.dumps(greeting).encode() + b"\n") as line:
-        assert line.recv(1) == b"", "a stranger hears orders"
+    line = connected(gates.address)
+    greeted(line, gate_key(SECRET, 0), 1, 0)
+    assert hears_nothing(line), "a stranger hears orders"
     rank.obey()
     gates.open(1, 1e6)
     while rank.hear()["do"] != "open":
@@ -212,9 +304,9 @@ def test_nobody_takes_the_place_of_a_rank_that_is_there(gates):
 
 @pytest.mark.parametrize(("job", "rank"), [(1 << 16, 0), (-1, 0), (1, 256), (1, -1)])
 def test_numbers_that_no_packet_has_are_refused(gates, job, rank):
-    greeting = {"format": FORMAT, "job": job, "rank": rank}
-    with stranger(gates.address, json.dumps(greeting).encode() + b"\n") as line:
-        assert line.recv(1) == b""
+    line = connected(gates.address)
+    greeted(line, gate_key(SECRET, 0), job, rank)
+    assert hears_nothing(line)
 
 
 def test_floods_and_silent_strangers_leave_room_for_ranks(gates, monkeypatch):
@@ -222,7 +314,7 @@ def test_floods_and_silent_strangers_leave_room_for_ranks(gates, monkeypatch):
     monkeypatch.setattr(module, "MOST_LINES", 20)
     monkeypatch.setattr(module, "GREETING_S", 0.5)
     lines = [stranger(gates.address) for _ in range(60)]
-    assert all(line.recv(1) == b"" for line in lines)
+    assert all(map(hears_nothing, lines))
     Rank(gates.address, 1, 0)
     gates.await_ranks({1: 1}, PATIENCE_S)
 
@@ -230,7 +322,7 @@ def test_floods_and_silent_strangers_leave_room_for_ranks(gates, monkeypatch):
 def test_a_rank_that_does_not_read_stops_nobody_else(gates, monkeypatch):
     deaf, other = Rank(gates.address, 1, 0), Rank(gates.address, 2, 0)
     gates.await_ranks({1: 1, 2: 1}, PATIENCE_S)
-    threading.Thread(target=lambda: [gates.open(1, why="x" * 500) for _ in range(20_000)], daemon=True).start()
+    threading.Thread(target=lambda: [gates.stop(1, "x" * 500) for _ in range(20_000)], daemon=True).start()
     assert gates.await_end(1, 2 * PATIENCE_S)
     assert gates.end(1) == "lost"
     other.obey()
@@ -242,12 +334,11 @@ def test_a_rank_that_does_not_read_stops_nobody_else(gates, monkeypatch):
 
 @pytest.mark.parametrize("words", [b"hello\n", b"{}\n", b'{"format": "other", "job": 1, "rank": 0}\n', b"[1]\n", b"\n"])
 def test_strangers_are_sent_away_and_count_for_nobody(gates, words):
-    line = stranger(gates.address, words)
-    assert line.recv(1) == b""
+    assert hears_nothing(stranger(gates.address, words))
     Rank(gates.address, 1, 0)
     gates.await_ranks({1: 1}, PATIENCE_S)
 
 
 def test_an_address_that_cannot_be_had_is_an_error(tmp_path):
     with pytest.raises(ScheduleError, match=r"cannot listen at .*; give --listen another one"):
-        Gates(str(tmp_path / "missing" / "turns.sock"))
+        Gates(str(tmp_path / "missing" / "turns.sock"), {})

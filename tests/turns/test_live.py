@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -29,6 +30,37 @@ def run(bed, jobs, command=RANK):
     live = run_jobs(bed, jobs, command, lambda *line: lines.append(line))
     assert live.exit_code == 0, "\n".join(map(str, lines))
     return live
+
+
+def cut_light(bed, job, fault):
+    """Once a job has some results, takes the light of its circuits for good."""
+    while not bed.gates.results([job])[job]:
+        time.sleep(0.02)
+    crossbar = bed.bed.optical_switch("oxc").device.crossbar
+    if fault == "failing":
+        crossbar.faults.failing["1"] = "dust"
+    else:
+        crossbar.faults.lying.add("1")
+    crossbar.order(time.monotonic(), crossbar.connections, crossbar.connections)
+
+
+def run_until_dark(name, fault, command):
+    """Runs a job whose light goes for good once it has begun; what was seen, and what was said.
+
+    Args:
+        name: of the testbed.
+        fault: what the device does: `failing` says so, `lying` calls its circuits lit.
+        command: of the ranks.
+    """
+    jobs = workload(star("far", {"u0": 1, "u1": 1}, "u1", 1_000_000, iterations=12))
+    lines = []
+    with turns(network(2, hosts=1), jobs, name) as (bed, _):
+        cutter = threading.Thread(target=cut_light, args=(bed, 1, fault))
+        cutter.start()
+        live = run_jobs(bed, jobs, command, lambda *line: lines.append(line))
+        cutter.join()
+        assert all(not bed.nodes.served(node) for node in bed.nodes.sockets)
+    return live, "\n".join(line for *_, line in lines)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +99,10 @@ def test_unmodified_trainings_run_in_turns(namespaces, name):
 
 def test_a_job_that_needs_longer_than_its_turn_delays_those_behind_it(namespaces, name):
     topology = network(2, hosts=1)
-    slow = {**star("slow", {"u0": 1}, "u1", 100_000, iterations=4)}
-    slow["compute_s"] = 0.4
-    jobs = workload(slow, star("next", {"u1": 1}, "u0", 100_000), star("last", {"u0": 1}, "u1", 1_500_000))
-    with turns(topology, jobs, name) as (bed, promise):
-        live = run(bed, jobs)
+    slow = star("slow", {"u0": 1}, "u1", 100_000, iterations=4)
+    others = star("next", {"u1": 1}, "u0", 100_000), star("last", {"u0": 1}, "u1", 1_500_000)
+    with turns(topology, workload(slow, *others), name) as (bed, promise):
+        live = run(bed, workload({**slow, "compute_s": 0.4}, *others))
         found = {job.job: job for job in compare(promise, live.seen, live.traffic).jobs}
     assert found["slow"].seen_s[1] > found["slow"].promised_s[1]
     assert {job.end for job in found.values()} == {"done"}
@@ -147,6 +178,60 @@ def test_a_circuit_that_fails_to_come_up_is_ordered_again(namespaces, name):
         live = run(bed, jobs)
     assert dark, "nothing has failed"
     assert {turn.end for turn in live.seen.turns.values()} == {"done"}
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_device_that_dies_and_comes_back_costs_time_and_no_job(namespaces, name, forgets):
+    """It is away while circuits are ordered, or has lost its circuits beneath a job that sends."""
+    topology, jobs = network(), three_jobs(1_500_000)
+    with turns(topology, jobs, name, "calient-tl1") as (bed, _):
+        switch = bed.bed.optical_switch("oxc")
+
+        def kill():
+            bed.gates.await_ranks({job: len(plan.workers) for job, plan in bed.plans.items()}, 60)
+            while not switch.device.crossbar.beams:
+                time.sleep(0.01)
+            switch.restart(1.0, forgets=forgets)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        live = run(bed, jobs)
+        killer.join()
+        assert all(not bed.nodes.served(node) for node in bed.nodes.sockets)
+    assert {turn.end for turn in live.seen.turns.values()} == {"done"}
+
+
+def test_a_training_whose_circuit_never_gets_light_goes_on_without_the_network(namespaces, name, monkeypatch):
+    monkeypatch.setenv("WIRESUM_FALLBACK", "gloo")
+    topology = network(2, hosts=1)
+    jobs = workload(star("far", {"u0": 1, "u1": 1}, "u1", 400_000, iterations=2))
+    lines = []
+    with turns(topology, jobs, name) as (bed, _):
+        bed.bed.optical_switch("oxc").device.crossbar.faults.failing["1"] = "dust"
+        live = run_jobs(bed, jobs, TRAINING, lambda *line: lines.append(line))
+    said = "\n".join(line for *_, line in lines)
+    assert live.exit_codes[1] == [0, 0], said
+    assert live.seen.turns[1].end == "dark"
+    assert said.count("this job sums without the network from now on") == 2, "each rank says so once"
+    assert "dust" in said
+
+
+def test_a_training_that_has_begun_goes_over_where_its_light_goes_for_good(namespaces, name, monkeypatch):
+    """The device says `lit` all the time; gradients are right before and after."""
+    monkeypatch.setenv("WIRESUM_FALLBACK", "gloo")
+    live, said = run_until_dark(name, "lying", TRAINING)
+    assert live.exit_codes[1] == [0, 0], said
+    assert live.seen.turns[1].end == "dark"
+    assert said.count("this job sums without the network from now on") == 2, "each rank says so once"
+    assert "circuit oxc.1-2: " in said
+    assert "nothing gets through" in said
+
+
+def test_a_job_that_has_begun_and_cannot_go_over_gets_an_error_that_says_what_to_do(namespaces, name):
+    live, said = run_until_dark(name, "failing", RANK)
+    assert all(code != 0 for code in live.exit_codes[1]), said
+    assert "no light: circuit oxc.1-2: port 1: dust" in said
+    assert "check its fibre, or use another port; with WIRESUM_FALLBACK=gloo" in said
 
 
 @pytest.mark.parametrize("fault", ["failing", "lying", "stuck"])

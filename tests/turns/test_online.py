@@ -4,7 +4,7 @@ import random
 import sys
 
 import pytest
-from tests.turns.networks import SLOT_S, assert_carried, network, star, workload
+from tests.turns.networks import SLOT_S, assert_carried, network, star, tree_jobs, workload
 
 from wiresum.errors import ScheduleError
 from wiresum.schedule import schedule
@@ -30,8 +30,8 @@ def four_jobs(size=800_000):
     )
 
 
-def asked(topology, jobs, scheduler="turns", engine="udp"):
-    rates = carried(instance(topology, jobs, SLOT_S))
+def asked(topology, jobs, scheduler="turns", engine="udp", **rules):
+    rates = carried(instance(topology, jobs, SLOT_S, **rules), jobs)
     promised = schedule(rates, scheduler, online=True, **step_of(rates))
     return Online.of(topology, jobs, rates, scheduler, engine), promised
 
@@ -94,7 +94,7 @@ def test_a_job_without_any_port_is_given_up_and_others_go_on(namespaces, name):
     assert {job: turn.end for job, turn in live.seen.turns.items()} == {1: "done", 2: "dark"}
     assert live.exit_codes[1] == [0, 0]
     assert all(code != 0 for code in live.exit_codes[2])
-    assert "wiresum.errors.JoinError" in "\n".join(line for *_, line in lines)
+    assert "wiresum.errors.NoTurnError" in "\n".join(line for *_, line in lines)
 
 
 def test_a_job_has_the_same_server_whenever_its_plan_is_made():
@@ -105,6 +105,24 @@ def test_a_job_has_the_same_server_whenever_its_plan_is_made():
     first, again = ([[node.name for node in plan.nodes] for plan in online.ways()] for _ in range(2))
     assert first == again
     assert len({name for names in first for name in names if name.startswith("ps")}) == 3
+
+
+def test_a_scheduler_may_have_jobs_summed_along_trees(namespaces, name):
+    """Two jobs meet at u3, and each has one segment at all of its switches."""
+    topology, jobs = network(4, ports=2, places=2), tree_jobs(1_600_000)
+    online, timetable = asked(topology, jobs, trees=True)
+    with TurnsBed(topology, online, name=name) as bed:
+        live, sums = run_ranks(bed, jobs)
+        found = compare(Promise(topology, jobs, timetable, live.schedule), live.seen, live.traffic)
+    assert {job.end for job in found.jobs} == {"done"}
+    plans = {job: plan for interval in live.schedule.intervals for job, plan in interval.plans.items()}
+    assert any(len(plan.streams[1].places) > 1 for plan in plans.values()), "no job was summed along a tree"
+    assert_carried(found.fibres, sums)
+
+
+def test_a_scheduler_without_slots_is_not_asked_at_each():
+    with pytest.raises(ScheduleError, match="`events` knows no slots, and --online asks at each; leave --online out"):
+        asked(network(), four_jobs(), "events", slots=False)
 
 
 def test_a_coflow_has_no_turn():

@@ -23,8 +23,10 @@ def test_golden_packets_unpack_to_their_fields(golden):
     values = struct.unpack_from(wire.HEADER_FORMAT, data)
     assert dict(zip(wire.HEADER_FIELDS, values, strict=True)) == golden["header"]
     wire.Kind(golden["header"]["kind"])
-    width = 2 if golden["header"]["flags"] & wire.Flag.LANES16 else 4
-    assert len(data) == wire.HEADER_LEN + width * golden["header"]["value_count"]
+    flags, carries_values = golden["header"]["flags"], golden["header"]["kind"] <= wire.Kind.RESULT
+    width = 2 if flags & wire.Flag.LANES16 else 4
+    proof_len = wire.PROOF_LEN if flags & wire.Flag.PROVEN and carries_values else 0
+    assert len(data) == wire.HEADER_LEN + width * golden["header"]["value_count"] + proof_len
 
 
 def test_control_words_are_where_the_constants_say():
@@ -41,8 +43,9 @@ def test_control_words_are_where_the_constants_say():
     assert refusal[wire.HELLO_REASON_WORD] == wire.RefusalReason.OTHER_PLAN
 
 
-def test_golden_packets_are_what_the_second_implementation_writes():
-    command = [sys.executable, str(VECTORS / "packets.py"), "--check"]
+@pytest.mark.parametrize("script", ["packets.py", "proofs.py"])
+def test_golden_packets_are_what_the_second_implementation_writes(script):
+    command = [sys.executable, str(VECTORS / script), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -30,7 +30,7 @@ def test_an_instance_has_the_rates_ports_places_and_circuits_of_the_topology():
     assert told["units"][0] == {"name": "u0", "ports": 2, "switch_bps": 2 * 3 * 40e9, "places": 2}
     assert sum(one["circuits"] for one in told["before"]["given"]) == 3
     assert told["jobs"][0]["traffic"]["star"] == {
-        "workers": {"u0": 1, "u1": 2}, "server": "u2", "bytes": 300, "update_s": 0.0,
+        "workers": {"u0": 1, "u1": 2}, "server": "u2", "server_host": "ps2", "bytes": 300, "update_s": 0.0,
     }  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def test_locations_by_host_and_by_unit_tell_schedulers_the_same(by_host, seed):
         (THREE, {"workers": {"u0": 1, "u1": 1}, "bytes": 1}, 1.0,
          "job a: its workers are in 2 units, and it has no `server`"),
         (optical(4, 2, ports=2), {"workers": {"u0": 1, "u1": 1, "u2": 1}, "server": "u3", "bytes": 1}, 1.0,
-         "workers in 3 units send to u3 at once, which has 2 ports; give it more ports, put the job in fewer"),
+         "workers in 3 units send to u3 at once, which has 2 ports; give it more ports, put it in fewer units"),
         (THREE, {"workers": {"u0": 1}, "bytes": 1}, 0.03, "a slot of 0.03 s is over before oxc has light"),
         (optical(2, 1, ports=2, switches=2), {"workers": {"u0": 1}, "bytes": 1}, 1.0, "has 2 optical switches"),
         (optical(2, 1, rate_bps=None), {"workers": {"u0": 1}, "bytes": 1}, 1.0, "has no rate"),

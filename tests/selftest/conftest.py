@@ -1,0 +1,3 @@
+from tests.beds import name
+
+__all__ = ["name"]

@@ -1,0 +1,177 @@
+"""Circuits that change in packets and trains: as planned where changes are announced, exact sums where they are not."""
+
+import pytest
+
+from wiresum.cli.simulate import load
+from wiresum.errors import ScenarioError, WiresumError
+from wiresum.schedule import schedule
+from wiresum.sim import ScenarioFile, run
+from wiresum.sim.resolve import resolve
+from wiresum.topology.generators.optical import optical
+from wiresum.turns.plans import carried
+from wiresum.workload.instance import instance
+from wiresum.workload.model import Workload
+
+SLOT_S = 1.0
+FIDELITIES = ["flows", "trains", "packets"]
+SAME = 0.01
+"""Simulated completion over planned, less 1."""
+TOPOLOGY = "optical:units=3,hosts-per-unit=4,servers-per-unit=4,ports=1,rate=20mbit,places=1,dark=20ms"
+JOBS = """
+format = "wiresum-scenario/1"
+topology = "{topology}"
+fidelity = "{fidelity}"
+check_sums = {check}
+patience_s = 20.0
+[circuits]
+workload = "jobs.json"
+slot_s = 1.0
+"""
+
+
+def network():
+    return optical(3, 4, 4, ports=1, rate_bps=20e6, places=1, dark_s=0.02)
+
+
+def star(name, workers, server, size, **more):
+    return {"name": name, "workers": workers, "server": server, "bytes": size, **more}
+
+
+JOBS_IN_TURNS = Workload.model_validate({
+    "name": "jobs",
+    "jobs": [
+        star("local", {"u0": 3}, "u0", 1_500_000),
+        star("first", {"u0": 1, "u1": 1}, "u1", 700_000, iterations=2),
+        star("second", {"u1": 1, "u2": 1}, "u2", 450_000, iterations=2),
+        star("third", {"u0": 1, "u2": 2}, "u0", 600_000),
+        star("late", {"u2": 2}, "u2", 900_000, arrival_s=0.6),
+    ],
+})  # fmt: skip
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Makes a scenario of the jobs and their timetable, by fidelity and more lines; and says what was planned."""
+    timetable = schedule(carried(instance(network(), JOBS_IN_TURNS, SLOT_S), JOBS_IN_TURNS), "turns")
+    (tmp_path / "jobs.json").write_text(JOBS_IN_TURNS.to_json())
+    (tmp_path / "timetable.json").write_text(timetable.model_dump_json(exclude_none=True))
+
+    def made(fidelity, more='timetable = "timetable.json"\n'):
+        head = JOBS.format(topology=TOPOLOGY, fidelity=fidelity, check=str(fidelity == "packets").lower())
+        path = tmp_path / f"{fidelity}.toml"
+        path.write_text(head + more)
+        return ScenarioFile.read(path)
+
+    return made, timetable
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+def test_what_is_announced_is_simulated_as_it_is_planned(written, fidelity):
+    made, timetable = written
+    outcome = run(made(fidelity), load)
+    assert outcome.end["at_s"] == pytest.approx(timetable.cost.completion_s, rel=SAME)
+    assert outcome.totals["setups"] == timetable.cost.setups
+    assert outcome.totals.get("dark_bytes", 0) == 0
+    ends = {record["job"]: record["end_s"] for record in outcome.rounds}
+    planned = {JOBS_IN_TURNS.jobs[job.job - 1].name: job.end_s for job in timetable.cost.jobs}
+    assert ends == pytest.approx(planned, rel=2 * SAME)
+
+
+@pytest.mark.parametrize("scheduler", ["turns", "fcfs"])
+@pytest.mark.parametrize("fidelity", ["trains", "packets"])
+def test_a_scheduler_in_the_loop_does_as_it_plans_where_nothing_is_in_the_way(written, fidelity, scheduler):
+    made, _ = written
+    asked = carried(instance(network(), JOBS_IN_TURNS, SLOT_S), JOBS_IN_TURNS)
+    planned = schedule(asked, scheduler, online=True)
+    outcome = run(made(fidelity, f'scheduler = "{scheduler}"\n'), load)
+    assert outcome.end["at_s"] == pytest.approx(planned.cost.completion_s, rel=SAME)
+    assert outcome.totals["setups"] == planned.cost.setups
+    assert {record["job"] for record in outcome.rounds} == {job.name for job in JOBS_IN_TURNS.jobs}
+    assert run(made(fidelity, f'scheduler = "{scheduler}"\n'), load).end["trace"] == outcome.end["trace"]
+
+
+@pytest.mark.parametrize("fidelity", ["trains", "packets"])
+def test_a_scheduler_in_the_loop_makes_up_for_a_circuit_without_light(written, fidelity):
+    """A timetable serves who is late at its end; who is asked lets others go first, and serves it in the light."""
+    made, _ = written
+    fault = FAULTS["no light"]
+    followed = run(made(fidelity, 'timetable = "timetable.json"\n' + fault), load)
+    asked = run(made(fidelity, 'scheduler = "turns"\n' + fault), load)
+    assert asked.end["at_s"] < followed.end["at_s"]
+    assert {record["job"] for record in asked.rounds} == {job.name for job in JOBS_IN_TURNS.jobs}
+
+
+@pytest.mark.parametrize("fidelity", ["trains", "packets"])
+def test_a_port_that_never_works_again_ends_the_loop_with_a_reason(written, fidelity):
+    made, _ = written
+    stuck = 'scheduler = "fcfs"\n[[failure]]\nlink = "u0-1"\nat_s = 0.0\n'
+    with pytest.raises(WiresumError, match=r"first|job 2"):
+        run(made(fidelity, stuck), load)
+
+
+@pytest.mark.parametrize("fidelity", ["trains", "packets"])
+def test_what_meets_darkness_is_sent_again(written, fidelity):
+    """All sums are compared with the exact ones in packets; without any that was lost no test would be needed."""
+    made, timetable = written
+    outcome = run(made(fidelity, 'timetable = "timetable.json"\nannounced = false\n'), load)
+    assert outcome.totals["setups"] >= timetable.cost.setups
+    assert sum(record["dropped_bytes"] for record in outcome.links) + outcome.totals["dark_bytes"] > 0
+    assert {record["job"] for record in outcome.rounds} == {job.name for job in JOBS_IN_TURNS.jobs}
+
+
+FAULTS = {
+    "a stuck port": '[[failure]]\nlink = "u0-1"\nat_s = 0.3\nuntil_s = 2.5\n',
+    "no light": '[[failure]]\nbetween = ["u0", "u1"]\nat_s = 0.0\nuntil_s = 3.5\n',
+}
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_what_fails_delays_and_loses_no_sum(written, fidelity, fault):
+    made, _ = written
+    outcome = run(made(fidelity, 'timetable = "timetable.json"\n' + fault), load)
+    assert outcome.end["at_s"] > run(made(fidelity), load).end["at_s"] * (1 + SAME)
+    assert sorted({record["job"] for record in outcome.rounds}) == sorted(job.name for job in JOBS_IN_TURNS.jobs)
+
+
+BAD = {
+    "paper": ("paper = true\n", "`paper` is for flows"),
+    "lit before": ('before = "even"\n', "`before` is for flows"),
+    "no slots": ("slots = false\n", "`slots` is for flows"),
+    "a strange unit": ('[[failure]]\nbetween = ["u0", "u9"]\nat_s = 0.0\n', "there is no unit u9"),
+    "no timetable": ('timetable = "none.json"\n', "none.json cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("more", "problem"), BAD.values(), ids=BAD)
+def test_what_plans_cannot_say_is_refused_with_its_line(written, more, problem):
+    made, _ = written
+    with pytest.raises(ScenarioError) as refused:
+        resolve(made("packets", more), load)
+    assert problem in str(refused.value)
+
+
+SLOW = "optical:units=2,hosts-per-unit=2,servers-per-unit=2,ports=1,rate=20mbit,places=0,dark=20ms"
+
+
+@pytest.mark.parametrize("fidelity", ["trains", "packets"])
+def test_a_shift_halves_the_slowdown_of_jobs_that_share_a_circuit(tmp_path, fidelity):
+    """Each computes for 0.1 s and has a circuit of 20 Mbit/s for 0.08 s, ten times."""
+
+    def seconds(more=""):
+        jobs = [star(f"job{n}", {"u0": 1}, "u1", 200_000, iterations=10, compute_s=0.1) for n in range(2)]
+        workload = Workload.model_validate({"name": "jobs", "jobs": jobs})
+        topology = optical(2, 2, 2, ports=1, rate_bps=20e6, places=0, dark_s=0.02)
+        timetable = schedule(carried(instance(topology, workload, SLOT_S), workload), "turns")
+        assert len(timetable.intervals[0].rates) == 2, "they share the circuit"
+        (tmp_path / "jobs.json").write_text(workload.to_json())
+        (tmp_path / "timetable.json").write_text(timetable.model_dump_json(exclude_none=True))
+        path = tmp_path / "shared.toml"
+        path.write_text(
+            JOBS.format(topology=SLOW, fidelity=fidelity, check="false") + 'timetable = "timetable.json"\n' + more
+        )
+        return run(ScenarioFile.read(path), load).end["at_s"]
+
+    alone = 10 * (0.1 + 8 * 200_000 / 20e6)
+    together, shifted = seconds("shifts = false\n"), seconds()
+    assert shifted / alone - 1 < (together / alone - 1) / 2

@@ -1,0 +1,202 @@
+"""Jobs that leave the network after they have begun: each collective is summed once, however far ranks were."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+from mock_engine import (
+    ABI_VERSION,
+    ALL_REDUCE,
+    CAPSULE_NAME,
+    NOT_FINITE,
+    OK,
+    REDUCE,
+    REDUCE_SCATTER,
+    Abi,
+    Collective,
+    Submit,
+    _memory,
+)
+
+import torch
+from wiresum.torch import extension
+
+NOT_SERVED = 7
+LENGTH = 12
+"""Elements of a tensor: a multiple of all numbers of ranks."""
+MARK = 1000.0
+"""What the network's sums have more than Gloo's, so that the two can be told apart."""
+TIMEOUT = timedelta(seconds=20)
+
+
+@dataclass
+class Engine:
+    """An engine that does nothing by itself: a test says how each collective ends, in order."""
+
+    open: list[Collective] = field(default_factory=list)
+    is_stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self._submit = Submit(self._take)
+        self._abi = Abi(ABI_VERSION, None, self._submit)
+
+    def capsule(self) -> object:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        return new(ctypes.addressof(self._abi), CAPSULE_NAME, None)
+
+    def _take(self, _engine: object, collective: Any) -> int:
+        self.open.append(Collective.from_buffer_copy(collective.contents))
+        if self.is_stopped:
+            self.end(NOT_SERVED)
+        return 0
+
+    def end(self, outcome: int, results: torch.Tensor | None = None) -> None:
+        one = self.open.pop(0)
+        if results is not None:
+            _memory(one.sink, len(results), torch.float32).copy_(results)
+        one.done(one.context, outcome, b"the light is gone")
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        while self.open:
+            # It had some of the results.
+            _memory(self.open[0].sink, 1, torch.float32).fill_(-1.0)
+            self.end(NOT_SERVED)
+
+
+@dataclass
+class Rank:
+    rank: int
+    size: int
+    engine: Engine
+    backend: Any
+
+    def begin(self, kind: int, root: int, values: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        """Begins a collective: its handle, and where the results will be."""
+        mine = values.clone()
+        if kind == ALL_REDUCE:
+            return self.backend.allreduce([mine]), mine
+        if kind == REDUCE:
+            return self.backend.reduce(mine, root), mine
+        part = torch.empty(LENGTH // self.size)
+        return self.backend.reduce_scatter([part], [list(mine.chunk(self.size))]), part
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as made:
+        yield made
+
+
+def ranks(size: int, pool: ThreadPoolExecutor) -> list[Rank]:
+    store = dist.HashStore()
+    native = extension.load()
+
+    def gloo(prefix: str, rank: int) -> Any:
+        return dist.ProcessGroupGloo(dist.PrefixStore(prefix, store), rank, size, TIMEOUT)
+
+    def make(rank: int) -> Rank:
+        inner, fallback, afterwards = (gloo(prefix, rank) for prefix in ("inner", "fallback", "afterwards"))
+        engine = Engine()
+        backend = native.connected(
+            inner, fallback, TIMEOUT, engine.capsule(), 1, 4, 4, False, lambda: inner, lambda: None, afterwards
+        )
+        return Rank(rank, size, engine, backend)
+
+    return list(pool.map(make, range(size)))
+
+
+def taken(kind: int, root: int, one: Rank, whole: torch.Tensor) -> torch.Tensor | None:
+    """What a rank takes of the results."""
+    if kind == REDUCE_SCATTER:
+        return whole.chunk(one.size)[one.rank]
+    return whole if kind == ALL_REDUCE or one.rank == root else None
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_each_collective_is_summed_once_wherever_ranks_were(pool: ThreadPoolExecutor, seed: int) -> None:
+    """Some ranks have the network's results of some collectives. All others get those, or Gloo's where none has any."""
+    chance = random.Random(seed)
+    size = chance.choice((2, 3, 4))
+    bed = ranks(size, pool)
+    total = chance.randint(1, 6)
+    kinds = [chance.choice((ALL_REDUCE, ALL_REDUCE, REDUCE, REDUCE_SCATTER)) for _ in range(total + 2)]
+    roots = [chance.randrange(size) for _ in kinds]
+    outcomes = [chance.choice((OK, OK, OK, NOT_FINITE)) for _ in range(total)]
+    values = [[torch.randint(0, 9, (LENGTH,)).float() for _ in bed] for _ in kinds]
+    wholes = [torch.stack(given).sum(0) for given in values]
+    ended = [chance.randint(0, total) for _ in bed]
+    works: list[list[tuple[Any, torch.Tensor]]] = [[] for _ in bed]
+    for one in bed:
+        for number in range(total):
+            works[one.rank].append(one.begin(kinds[number], roots[number], values[number][one.rank]))
+    for one in bed:
+        for number in range(ended[one.rank]):
+            results = taken(kinds[number], roots[number], one, wholes[number] + MARK)
+            one.engine.end(outcomes[number], results if outcomes[number] == OK else None)
+    for one in chance.sample(bed, size):
+        one.engine.stop()
+        one.backend.leave()
+    for one in bed:
+        for number in range(total, total + 2):
+            works[one.rank].append(one.begin(kinds[number], roots[number], values[number][one.rank]))
+    list(pool.map(lambda rank: [work.wait() for work, _ in works[rank]], range(size)))
+    furthest = max(ended)
+    for number, kind in enumerate(kinds):
+        for one in bed:
+            is_networks = number < (furthest if kind == ALL_REDUCE else ended[one.rank]) and outcomes[number] == OK
+            wanted = taken(kind, roots[number], one, wholes[number] + MARK * is_networks)
+            found = works[one.rank][number][1]
+            assert wanted is None or torch.equal(found, wanted), (number, kind, one.rank, ended, outcomes)
+    list(pool.map(lambda one: one.backend.shutdown(), bed))
+
+
+def test_a_rank_with_nothing_under_way_gives_its_results_before_it_goes(pool: ThreadPoolExecutor) -> None:
+    """It has ended its last collective and closes the group; the other one still lacks the results."""
+    one, other = bed = ranks(2, pool)
+    works = [rank.begin(ALL_REDUCE, 0, torch.ones(LENGTH)) for rank in bed]
+    one.engine.end(OK, torch.full((LENGTH,), 2.0 + MARK))
+    works[0][0].wait()
+    works[0][1].zero_()
+    one.engine.stop()
+    one.backend.leave()
+    closing = pool.submit(one.backend.shutdown)
+    other.engine.stop()
+    works[1][0].wait()
+    closing.result()
+    assert torch.equal(works[1][1], torch.full((LENGTH,), 2.0 + MARK))
+    assert extension.load().reason_of(works[1][0]) == "summed"
+
+
+def test_a_rank_that_has_gone_is_an_error_that_says_why_the_job_left(pool: ThreadPoolExecutor) -> None:
+    one, other = ranks(2, pool)
+    work, _ = other.begin(ALL_REDUCE, 0, torch.ones(LENGTH))
+    one.backend.abort()
+    one.backend = None
+    other.engine.stop()
+    with pytest.raises(RuntimeError, match=r"the light is gone; the ranks could not go over to Gloo: .*"):
+        work.wait()
+
+
+def test_what_is_kept_for_others_has_a_bound(pool: ThreadPoolExecutor) -> None:
+    """A rank that is further behind than any window lets it be gets an error, and so do all."""
+    large = (64 << 20) // 4
+    bed = ranks(2, pool)
+    sizes = [LENGTH, large + LENGTH, LENGTH, LENGTH]
+    works = [[rank.begin(ALL_REDUCE, 0, torch.ones(size)) for size in sizes] for rank in bed]
+    for size in sizes[:3]:
+        bed[0].engine.end(OK, torch.full((size,), 2.0))
+    for rank in bed:
+        rank.engine.stop()
+    for rank in bed:
+        with pytest.raises(RuntimeError, match="a rank has no result of collective 0"):
+            works[rank.rank][3][0].wait()
