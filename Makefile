@@ -38,8 +38,8 @@ TIMED := tests/turns
 
 test-python: build ## Python tests: backend, testbed in network namespaces, command line
 	$(REQUIRED) $(PYTHON) -m pytest -n auto $(addprefix --ignore=,$(LIVE) $(TIMED))
-	$(REQUIRED) $(PYTHON) -m pytest -n auto --dist worksteal $(LIVE)
-	$(REQUIRED) $(PYTHON) -m pytest $(TIMED)
+	$(REQUIRED) scripts/test-live.sh -n auto --dist worksteal $(LIVE)
+	$(REQUIRED) scripts/test-live.sh $(TIMED)
 
 soak: build ## Random tests with SOAK (100) times as many seeds, and the slow ones: hours
 	$(REQUIRED) WIRESUM_SOAK=$${SOAK:-100} cargo test --workspace --locked --quiet --release
