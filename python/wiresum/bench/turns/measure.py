@@ -3,7 +3,7 @@
 Three questions. *Pauses*: a job sums over a circuit that goes and comes back. Announced, its gates are shut before; the
 pause is from the order to shut them until they open, and nothing may meet darkness. Unannounced, the circuit is taken
 away and given back under the job; its pause is what the sum took longer than undisturbed. *Slots*: how long after they
-were due intervals began. *Gates*: an all-reduce through an open gate beside the same without one, in turns, one after
+were due intervals began; where circuits are set up, after the darkness that the schedule has counted. *Gates*: an all-reduce through an open gate beside the same without one, in turns, one after
 the other.
 """
 
@@ -33,6 +33,7 @@ from wiresum.workload.model import Workload
 Times = list[tuple[float, float | None, list[Circuit]]]
 """From when until when which circuits are lit."""
 SLOT_S = 1.0
+CASES = ("announced", "unannounced", "slots late, no set-up", "slots late, beyond darkness", "gate", "no gate")
 BEFORE_S, GONE_S = 0.2, 0.1
 """The circuit goes so long after the start, and comes back so much later."""
 
@@ -70,14 +71,17 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
     Raises:
         TestbedError: no namespaces, or a sum is wrong.
     """
-    cases: dict[str, list[float]] = {name: [] for name in ("announced", "unannounced", "slots late", "gate", "no gate")}
+    cases: dict[str, list[float]] = {name: [] for name in CASES}
     dark = 0
     for run in range(1, options.runs + 1):
         progress(f"run {run} of {options.runs}")
         steps, met_darkness = announced(options)
         dark += met_darkness
         cases["announced"] += [step.begin_s - step.shut_s for step in steps if step.paused and step.added]
-        cases["slots late"] += [step.begin_s - step.due_s for step in steps]
+        for step in steps:
+            counted_s = options.dark_s + options.settle_s if step.added else 0.0
+            case = "slots late, beyond darkness" if step.added else "slots late, no set-up"
+            cases[case].append(step.begin_s - step.due_s - counted_s)
         cases["unannounced"].append(unannounced(options) - undisturbed(options))
         for name, rate_bps in (("gate", options.rate_bps), ("no gate", None)):
             cases[name].append(gated(options, rate_bps))
