@@ -121,7 +121,7 @@ impl Socket {
         match filled {
             Ok(filled) => Ok(filled == BATCH_SIZE),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(error) if unreachable::is_of_a_destination(&error) => {
                 self.errors.set(true);
                 Ok(false)
             }
@@ -134,8 +134,8 @@ impl Socket {
         let transmit =
             Transmit { destination, ecn: None, contents: bytes, segment_size, src_ip: None };
         let mut sent = self.state.try_send(UdpSockRef::from(&self.io), &transmit);
-        if sent.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-            // It is about an earlier datagram, and told only once.
+        if sent.as_ref().is_err_and(unreachable::is_of_a_destination) {
+            // It is about an earlier datagram most likely, and told only once then.
             self.errors.set(true);
             sent = self.state.try_send(UdpSockRef::from(&self.io), &transmit);
         }

@@ -14,6 +14,27 @@ use super::Socket;
 /// How a datagram began that met nobody, as whoever sent the error quotes it; zeros where the quote ends early.
 pub type Quote = [u8; HEADER_LEN];
 
+/// What errors about earlier datagrams are called, by Linux' tables of ICMP and ICMPv6 (`icmp_err_convert`,
+/// `icmpv6_err_convert`) and where a neighbour does not answer. Whoever guesses two ports can forge one, so none may end a
+/// socket: what they are about is lost, and sent again.
+const OF_A_DESTINATION: [libc::c_int; 10] = [
+    libc::ECONNREFUSED,
+    libc::EHOSTUNREACH,
+    libc::ENETUNREACH,
+    libc::EHOSTDOWN,
+    libc::ENONET,
+    libc::ENOPROTOOPT,
+    libc::EOPNOTSUPP,
+    libc::EPROTO,
+    libc::EACCES,
+    libc::EMSGSIZE,
+];
+
+/// Whether an error of a call is about an earlier datagram's destination, and not about the socket.
+pub(super) fn is_of_a_destination(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| OF_A_DESTINATION.contains(&code))
+}
+
 /// Room for the control messages of one error: an extended error with the offender's address, and more that some kernels add.
 const CONTROL_BYTES: usize = 512;
 
@@ -109,7 +130,33 @@ fn error_number(message: &libc::msghdr) -> u32 {
 mod tests {
     use super::super::*;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use socket2::{Domain, Protocol, Type};
+    use std::net::{IpAddr, SocketAddr};
     use wiresum_wire::HEADER_LEN;
+
+    /// Codes of "destination unreachable", fragmentation needed among them, and of two further types.
+    const FORGED: [(u8, u8); 18] = [
+        (3, 0),
+        (3, 1),
+        (3, 2),
+        (3, 3),
+        (3, 4),
+        (3, 5),
+        (3, 6),
+        (3, 7),
+        (3, 8),
+        (3, 9),
+        (3, 10),
+        (3, 11),
+        (3, 12),
+        (3, 13),
+        (3, 14),
+        (3, 15),
+        (11, 0),
+        (12, 0),
+    ];
+    const FORGED_V6: [(u8, u8); 10] =
+        [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (2, 0), (3, 0), (4, 0)];
 
     fn wait(socket: &Socket) {
         let mut fds = [PollFd::new(socket, PollFlags::IN)];
@@ -150,5 +197,81 @@ mod tests {
             socket.receive(&mut batch).expect("receive");
             assert_eq!(batch.datagrams().count(), 1);
         }
+    }
+
+    #[test]
+    fn errors_that_anyone_can_forge_end_no_socket() {
+        for (any, version, forged) in
+            [("127.0.0.1:0", "ipv4", &FORGED[..]), ("[::1]:0", "ipv6", &FORGED_V6[..])]
+        {
+            let any: SocketAddr = any.parse().expect("an address");
+            let bound = Socket::bind(any, 1);
+            let raw = raw(any.ip());
+            if !wiresum_testkit::capability::is_here(version, bound.as_ref().map(drop))
+                || !wiresum_testkit::capability::is_here("root", raw.as_ref().map(drop))
+            {
+                continue;
+            }
+            let (socket, raw) = (bound.expect("judged above"), raw.expect("judged above"));
+            socket.report_errors();
+            let own = socket.local_address().expect("bound");
+            for &(kind, code) in forged {
+                let message = icmp(own, kind, code);
+                raw.send_to(&message, &SocketAddr::new(own.ip(), 0).into()).expect("sent");
+                let mut queue = SendQueue::default();
+                queue.push(own, &[code; HEADER_LEN]);
+                assert!(queue.flush(&socket), "type {kind}, code {code}");
+                assert_eq!(queue.counters.refused, 0, "type {kind}, code {code}");
+                let mut batch = ReceiveBatch::default();
+                let mut arrived = 0;
+                while arrived == 0 {
+                    wait(&socket);
+                    socket
+                        .receive(&mut batch)
+                        .expect("an error of a destination is none of the socket");
+                    arrived = batch.datagrams().count();
+                    while socket.next_refused().is_some() {}
+                }
+                assert_eq!(arrived, 1, "type {kind}, code {code}");
+            }
+        }
+    }
+
+    fn raw(address: IpAddr) -> std::io::Result<socket2::Socket> {
+        let protocol = if address.is_ipv4() { Protocol::ICMPV4 } else { Protocol::ICMPV6 };
+        let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+        socket2::Socket::new(domain, Type::RAW, Some(protocol))
+    }
+
+    /// A message that a datagram from `own` to port 9 of its host did not arrive.
+    fn icmp(own: SocketAddr, kind: u8, code: u8) -> Vec<u8> {
+        let mut message = vec![kind, code, 0, 0, 0, 0, 0, 0];
+        if let (IpAddr::V4(_), 3, 4) = (own.ip(), kind, code) {
+            message[6..8].copy_from_slice(&1_400u16.to_be_bytes());
+        }
+        match own.ip() {
+            IpAddr::V4(ip) => {
+                message.extend([0x45, 0, 0, 128, 0, 0, 0, 0, 64, 17, 0, 0]);
+                message.extend([ip.octets(), ip.octets()].concat());
+            }
+            IpAddr::V6(ip) => {
+                message[4..8]
+                    .copy_from_slice(&u32::from(kind == 2).wrapping_mul(1_400).to_be_bytes());
+                message.extend([0x60, 0, 0, 0, 0, 128, 17, 64]);
+                message.extend([ip.octets(), ip.octets()].concat());
+            }
+        }
+        message.extend(
+            [own.port().to_be_bytes(), 9u16.to_be_bytes(), 108u16.to_be_bytes(), [0; 2]].concat(),
+        );
+        if own.is_ipv4() {
+            let sum = message
+                .chunks(2)
+                .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+                .sum::<u32>();
+            let sum = (sum & 0xffff) + (sum >> 16);
+            message[2..4].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+        }
+        message
     }
 }
