@@ -10,7 +10,7 @@ use wiresum_wire::Policy;
 /// Tried in order after `$CLANG`: newest first, since each version optimises BPF better than the one before.
 const CLANGS: [&str; 7] =
     ["clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang"];
-const PROGRAMS: [&str; 4] = ["aggregator", "bench", "pass", "steer"];
+const PROGRAMS: [&str; 5] = ["aggregator", "bench", "cipher", "pass", "steer"];
 fn main() {
     println!("cargo:rerun-if-changed=../../bpf");
     println!("cargo:rerun-if-env-changed=CLANG");

@@ -360,8 +360,8 @@ def bench_proofs(values: list[int], runs: int = 7) -> list[dict[str, Any]]:
 
     Returns:
         One row for each step: `name` for people; `step` (`open` and `proven`, with the making of such packets alone;
-        codes over one packet, with an `empty` program), `values`; `unit`, which is ns for each packet; `runs`, in
-        order.
+        codes over one packet, AES where the kernel has a cipher of its own, and an `empty` program), `values`;
+        `unit`, which is ns for each packet; `runs`, in order.
 
     Raises:
         ValueError: There are no runs, or values do not fit a packet.

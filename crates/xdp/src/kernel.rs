@@ -28,6 +28,8 @@ pub struct Image(pub &'static [u8]);
 pub const AGGREGATOR: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/aggregator.bpf.o")));
 /// The aggregator with the programs that tests and benchmarks need.
 pub const BENCH: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o")));
+/// Encrypts packets, for a benchmark.
+pub const CIPHER: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/cipher.bpf.o")));
 /// Passes everything.
 pub const PASS: Image = Image(include_bytes!(concat!(env!("OUT_DIR"), "/pass.bpf.o")));
 

@@ -32,6 +32,9 @@ mod error;
 mod options;
 
 #[cfg(wiresum_bpf)]
+#[doc(hidden)]
+pub mod cipher;
+#[cfg(wiresum_bpf)]
 mod engine;
 #[cfg(wiresum_bpf)]
 #[doc(hidden)]

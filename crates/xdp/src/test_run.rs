@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use crate::XdpError;
 
@@ -43,6 +43,25 @@ pub fn run(program: BorrowedFd<'_>, frame: &[u8], repeat: u32) -> io::Result<Tes
     }
     out.truncate(options.data_size_out as usize);
     Ok(TestRun { action: options.retval, frame: out, nanoseconds: options.duration.into() })
+}
+
+/// Calls a program of type `syscall` without arguments; returns what it returns.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn call(program: impl AsFd) -> io::Result<i32> {
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    // SAFETY: the descriptor is open, and the kernel writes to the options alone, which outlive the call.
+    let status = unsafe {
+        libbpf_sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &raw mut options)
+    };
+    if status < 0 {
+        return Err(io::Error::from_raw_os_error(-status));
+    }
+    Ok(options.retval as i32)
 }
 
 /// The error for a test-run that the kernel refuses.

@@ -20,6 +20,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::Engine;
 use super::proofs::Step;
 use wiresum_xdp::XdpAggregator;
+use wiresum_xdp::cipher::Cipher;
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::layout::{Feed, V4_FRAME_LEN};
 use wiresum_xdp::test_run::{self, cpus, stay_on};
@@ -49,6 +50,8 @@ pub struct Job {
     last: (u8, u32),
     memory: Vec<u32>,
     next_slot: usize,
+    /// The kernel's own cipher, where it has one.
+    cipher: Option<Cipher>,
 }
 
 /// The packets that come in on a CPU.
@@ -97,6 +100,7 @@ impl Job {
             last: (u8::MAX, 0),
             memory: vec![0; (working_set / 4).max(values)],
             next_slot: 0,
+            cipher: plan.job.proven.then(Cipher::load).and_then(Result::ok),
             plan,
         };
         job.join()?;
@@ -183,7 +187,15 @@ impl Job {
 
     /// Mean nanoseconds that a step of packets with proofs takes in the kernel.
     pub fn run_step(&self, step: Step, packets: u32) -> Result<f64, XdpError> {
-        self.run_program(step.program(), packets)
+        match &self.cipher {
+            Some(cipher) if step == Step::Cipher => Ok(cipher.run(&self.frame(), packets)? as f64),
+            _ => self.run_program(step.program(), packets),
+        }
+    }
+
+    /// Whether the kernel has a cipher of its own for [`Step::Cipher`].
+    pub fn has_cipher(&self) -> bool {
+        self.cipher.is_some()
     }
 
     /// Attaches one of the benchmark's programs to the loopback interface of an empty network namespace, to which it moves the calling
