@@ -24,10 +24,10 @@ def crossbar(ports=8, dark_s=0.02, settle_s=0.0, **more):
 
 
 @contextmanager
-def served(protocol, device, options=""):
-    """A driver of the device, and the servers behind it."""
+def served(protocol, device, **options):
+    """A driver of the device, with options of its address, and the servers behind it."""
     with Serving(device, {protocol: (HOST, 0)}) as serving:
-        driver = connect(serving.url(protocol) + options)
+        driver = connect(serving.url(protocol, **options))
         try:
             yield driver
         finally:

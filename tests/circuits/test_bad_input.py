@@ -177,7 +177,7 @@ def test_two_drivers_at_one_address_are_refused():
 def test_a_device_with_a_bad_session_does_as_ordered_in_the_end_or_is_named(protocol, fault):
     """Once it is overcome, always it is an error; neither leaves light that nobody planned."""
     own = device()
-    with served(protocol, own, "?timeout=0.3") as driver:
+    with served(protocol, own, timeout=0.3) as driver:
         own.faults.append(fault)
         if trouble(driver, {pair(1, 2)}):
             apply(driver, {pair(1, 2)}, OURS)

@@ -15,8 +15,8 @@ from wiresum.errors import CircuitError, CircuitSessionError
 OURS = [str(port) for port in range(1, 7)]
 STRANGERS = (("7", "8"), ("8", "7"))
 SEEDS = range(8)
-QUICK = "?timeout=0.3"
-"""For answers that never come."""
+QUICK_S = 0.3
+"""Patience with answers that never come."""
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -61,7 +61,7 @@ def test_faults_of_sessions_leave_nothing_that_nobody_planned_and_are_mended_by_
     random, own = Random(1000 + seed), device()
     own.crossbar.order(0.0, [], STRANGERS)
     with Serving(own, {protocol: (HOST, 0)}) as serving:
-        hasty, patient = connect(serving.url(protocol) + QUICK), connect(serving.url(protocol))
+        hasty, patient = connect(serving.url(protocol, timeout=QUICK_S)), connect(serving.url(protocol))
         for _ in range(4):
             wanted = random_pairs(random, OURS)
             before = own.crossbar.connections
@@ -104,7 +104,7 @@ def test_an_answer_that_makes_no_sense_is_an_error_by_name_and_the_next_session_
     own.crossbar.order(0.0, [], [("1", "2"), ("2", "1")])
     with Serving(own, {protocol: (HOST, 0)}) as serving:
         for _ in range(6):
-            driver = connect(serving.url(protocol) + "?timeout=0.1")
+            driver = connect(serving.url(protocol, timeout=0.1))
             own.mangle = lambda answer: mangled(random, answer)
             with contextlib.suppress(CircuitError):
                 driver.describe()
@@ -136,7 +136,7 @@ def test_watching_shows_darkness_tuning_and_light_where_the_device_says_so():
 
 def test_light_comes_and_a_failed_port_is_named(protocol):
     own = device(dark_s=0.001)
-    with served(protocol, own, "?light=0.01") as driver:
+    with served(protocol, own, light=0.01) as driver:
         apply(driver, {pair(1, 2)}, OURS)
         wait_for_light(driver, {pair(1, 2)})
         own.crossbar.faults.failing["3"] = "mirror 7"

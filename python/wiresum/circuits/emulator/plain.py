@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wiresum.circuits.emulator.server import Device, Exchange
+from wiresum.circuits.emulator.server import Device, Exchange, over_streams
 from wiresum.errors import CircuitError
 
 
+@over_streams
 async def serve(exchange: Exchange) -> None:
     """Reads a question and answers it."""
     line = await exchange.until(b"\n")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wiresum.circuits.device import Connection
-from wiresum.circuits.emulator.server import Device, Exchange
+from wiresum.circuits.emulator.server import Device, Exchange, over_streams
 from wiresum.errors import CircuitError
 
 BASE = "/api/data/optical-switch:"
@@ -25,6 +25,7 @@ class RefusedError(Exception):
     """A request that is answered with an error: status of HTTP, and why."""
 
 
+@over_streams
 async def serve(exchange: Exchange) -> None:
     """Reads a request and answers it."""
     head = (await exchange.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from wiresum.circuits.device import Connection
 from wiresum.circuits.drivers.polatis_scpi import LISTS, lists
-from wiresum.circuits.emulator.server import Device, Exchange
+from wiresum.circuits.emulator.server import Device, Exchange, over_streams
 from wiresum.errors import CircuitError
 
 CONNECTIONS = ":oxc:swit:conn:"
 NO_ERROR = '0,"No error"'
 
 
+@over_streams
 async def serve(exchange: Exchange) -> None:
     """Reads a line and answers its questions, `:syst:err?` with the line's last error, as orders have no answer."""
     line = (await exchange.until(b"\n")).decode("ascii", "replace").strip()

@@ -6,9 +6,10 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
+from urllib.parse import urlencode
 
 from wiresum.circuits.device import Connection
 from wiresum.circuits.emulator.crossbar import Crossbar
@@ -86,26 +87,90 @@ class Exchange:
 
     async def answer(self, handle: Callable[[], bytes]) -> None:
         """Does what was asked and answers, or does what the next fault says."""
-        fault = self.device.faults.popleft() if self.device.faults else None
-        if fault == "drop":
-            raise EndedError
-        self.device.halved = fault == "half"
-        text = handle()
-        self.device.halved = False
-        if fault in {"done-drop", "silent"}:
-            if fault == "silent":
-                await asyncio.Event().wait()
-            raise EndedError
-        if fault == "late":
-            await asyncio.sleep(LATE_S)
-        text = self.device.mangle({"cut": text[: len(text) // 2], "foreign": FOREIGN}.get(fault or "", text))
+        text, is_cut = await answered(self.device, handle)
         self.push(text)
         await self._writer.drain()
-        if fault == "cut":
+        if is_cut:
             raise EndedError
 
 
-Serve = Callable[[Exchange], Awaitable[None]]
+async def answered(device: Device, handle: Callable[[], bytes]) -> tuple[bytes, bool]:
+    """The answer to a request, and whether it is cut, as the next fault says.
+
+    Args:
+        device: whose next fault befalls the request.
+        handle: does what was asked, and returns the answer.
+
+    Raises:
+        EndedError: the session ends before the answer.
+    """
+    fault = device.faults.popleft() if device.faults else None
+    if fault == "drop":
+        raise EndedError
+    device.halved = fault == "half"
+    text = handle()
+    device.halved = False
+    if fault == "done-drop":
+        raise EndedError
+    if fault == "silent":
+        await asyncio.Event().wait()
+    if fault == "late":
+        await asyncio.sleep(LATE_S)
+    text = {"cut": text[: len(text) // 2], "foreign": FOREIGN}.get(fault or "", text)
+    return device.mangle(text), fault == "cut"
+
+
+class Listener(Protocol):
+    """A server of one protocol.
+
+    Attributes:
+        port: where it listens.
+        options: what the address for a driver says besides host and port.
+    """
+
+    port: int
+    options: Mapping[str, str]
+
+    async def close(self) -> None:
+        """Listens no more; sessions may go on until their tasks are cancelled."""
+
+
+Serve = Callable[[Device, str, int], Awaitable[Listener]]
+"""Begins to serve a device at a host and a port; port 0 takes a free one. Raises OSError where the port is taken."""
+
+
+class _Streams:
+    """Sessions over TCP, one task each."""
+
+    options: Mapping[str, str] = {}
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server, self.port = server, int(server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        self._server.close()
+
+
+def over_streams(converse: Callable[[Exchange], Awaitable[None]]) -> Serve:
+    """The server of a protocol over TCP, from what answers the next request of a session."""
+
+    async def serve(device: Device, host: str, port: int) -> Listener:
+        async def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                while True:
+                    await converse(Exchange(device, reader, writer))
+            except (EndedError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                pass  # The other end has gone, or this one goes as a fault says.
+            except asyncio.CancelledError:
+                pass  # The server ends.
+            finally:
+                writer.close()
+
+        return _Streams(await asyncio.start_server(session, host, port))
+
+    return serve
+
+
 SERVERS: Registry[Serve] = Registry(
     {
         "emulated": "wiresum.circuits.emulator.plain:serve",
@@ -121,7 +186,7 @@ NUMBERED = {"polatis-rest", "polatis-scpi", "sonic-tcp"}
 """Protocols in which the number of a port is its name."""
 
 
-async def listen(device: Device, protocol: str, host: str = HOST, port: int = 0) -> asyncio.Server:
+async def listen(device: Device, protocol: str, host: str = HOST, port: int = 0) -> Listener:
     """Starts a server; port 0 takes a free one.
 
     Raises:
@@ -132,18 +197,8 @@ async def listen(device: Device, protocol: str, host: str = HOST, port: int = 0)
     if protocol in NUMBERED and not all(port.isdigit() for port in device.crossbar.sides):
         raise CircuitError(f"{protocol} numbers its ports 1, 2, …; give the ports of the switch such names")
     serve = SERVERS[protocol]
-
-    async def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                await serve(Exchange(device, reader, writer))
-        except (EndedError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            pass  # The other end has gone, this one goes as a fault says, or the server ends.
-        finally:
-            writer.close()
-
     try:
-        return await asyncio.start_server(session, host, port)
+        return await serve(device, host, port)
     except OSError as taken:
         raise CircuitError(f"{protocol} cannot be served at {host}:{port} ({taken}); choose another port") from None
 
@@ -165,14 +220,16 @@ class Serving:
     def __init__(self, device: Device, protocols: dict[str, tuple[str, int]]) -> None:
         self.device, self._wanted = device, protocols
         self._ports: dict[str, tuple[str, int]] = {}
+        self._options: dict[str, Mapping[str, str]] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="optical switch", daemon=True)
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[Listener] = []
 
-    def url(self, protocol: str) -> str:
-        """Address for a driver."""
+    def url(self, protocol: str, **options: object) -> str:
+        """Address for a driver, with options of its own."""
         host, port = self._ports[protocol]
-        return f"{protocol}://{host}:{port}"
+        query = urlencode({**self._options[protocol], **options})
+        return f"{protocol}://{host}:{port}{'?' if query else ''}{query}"
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
@@ -185,7 +242,7 @@ class Serving:
             for protocol, (host, port) in self._wanted.items():
                 server = self._run(listen(self.device, protocol, host, port))
                 self._servers.append(server)
-                self._ports[protocol] = (host, int(server.sockets[0].getsockname()[1]))
+                self._ports[protocol], self._options[protocol] = (host, server.port), server.options
         except BaseException:
             self.close()
             raise
@@ -203,7 +260,7 @@ class Serving:
 
     async def _end(self) -> None:
         for server in self._servers:
-            server.close()
+            await server.close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from wiresum.circuits.device import Connection, State
-from wiresum.circuits.emulator.server import Device, Exchange
+from wiresum.circuits.emulator.server import Device, Exchange, over_streams
 from wiresum.errors import CircuitError
 
 STATUS = {
@@ -18,6 +18,7 @@ STATUS = {
 ALARM = '\r\n\r\n   EMULATED {stamp}\r\nA  {number} REPT EVT CRS\r\n   "SYSTEM:CL,HEARTBEAT"\r\n;'
 
 
+@over_streams
 async def serve(exchange: Exchange) -> None:
     """One session: until it says `INH-MSG-ALL`, there is a message before each answer."""
     wordy, known, number = True, False, 0
