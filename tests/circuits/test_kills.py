@@ -14,7 +14,8 @@ from wiresum.circuits.drivers import connect
 from wiresum.errors import CircuitError
 
 PORTS = 8
-PROTOCOLS = ("emulated", "calient-tl1", "polatis-rest")
+PROTOCOLS = ("emulated", "calient-tl1", "polatis-rest", "sonic-gnmi")
+OPTIONS = {"sonic-gnmi": "?insecure=yes"}
 PATIENCE_S = 120.0
 """Seconds for a process to start: a busy machine takes many."""
 
@@ -69,7 +70,7 @@ def killed(protocol, seed, kills):
     """Orders go on while the emulator is killed: each is done, or fails by name; the first after a restart is done."""
     drawn = random.Random(seed)
     emulator = Emulator(protocol)
-    device = connect(f"{protocol}://127.0.0.1:{emulator.port}")
+    device = connect(f"{protocol}://127.0.0.1:{emulator.port}{OPTIONS.get(protocol, '')}")
     try:
         for _ in range(kills):
             killer = threading.Timer(drawn.uniform(0.0, 0.3), emulator.kill)

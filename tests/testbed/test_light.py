@@ -224,7 +224,9 @@ def test_on_request_darkness_takes_the_carrier_away(bpf_on_ports, name):
         assert ends.received(2, 1) == [b"after the carrier"]
 
 
-@pytest.mark.parametrize("protocol", ["polatis-rest", "polatis-scpi", "calient-tl1", "sonic-tcp", "emulated"])
+@pytest.mark.parametrize(
+    "protocol", ["polatis-rest", "polatis-scpi", "calient-tl1", "sonic-tcp", "sonic-gnmi", "emulated"]
+)
 def test_a_devices_driver_switches_the_testbeds_light(bpf_on_ports, name, protocol):
     with switched(name, 0.02) as (ends, crossbar, light), Serving(Device(crossbar), {protocol: (HOST, 0)}) as serving:
         driver = connect(serving.url(protocol))

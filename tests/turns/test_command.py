@@ -13,7 +13,7 @@ from wiresum.topology.generators.optical import optical
 from wiresum.turns.live import RANK
 
 SCHEDULERS = ("turns", "window", "fcfs")
-DRIVERS = ("polatis-rest", "calient-tl1", "sonic-tcp")
+DRIVERS = ("polatis-rest", "calient-tl1", "sonic-tcp", "sonic-gnmi")
 BYTES_TOLERANCE, MOST_BESIDE = 0.02, 2000
 """Hellos, and what a busy machine sends twice."""
 

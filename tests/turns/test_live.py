@@ -14,7 +14,7 @@ from wiresum.turns.plans import as_schedule
 from wiresum.turns.report import Promise, compare
 
 TRAINING = [sys.executable, "-m", "wiresum.demo.job"]
-PROTOCOLS = ("polatis-rest", "calient-tl1", "sonic-tcp", "polatis-scpi")
+PROTOCOLS = ("polatis-rest", "calient-tl1", "sonic-tcp", "polatis-scpi", "sonic-gnmi")
 
 
 @contextmanager

@@ -213,13 +213,13 @@ SETTINGS: tuple[Setting, ...] = (
 PREFIX = "WIRESUM_"
 TOLD = frozenset(
     {
-        "WIRESUM_INCARNATION", "WIRESUM_JOB_BYTES", "WIRESUM_JOB_COMPUTE_S", "WIRESUM_JOB_ITERATIONS",
-        "WIRESUM_JOB_NAME", "WIRESUM_NODE_OPTIONS", "WIRESUM_PLANS", "WIRESUM_SOURCE", "WIRESUM_SOURCE_ADDRESS",
-        "WIRESUM_TARGET", "WIRESUM_TARGET_ADDRESS", "WIRESUM_TESTBED", "WIRESUM_TESTBED_BACKEND",
-        "WIRESUM_TESTBED_TOKEN",
+        "WIRESUM_GNMI_PASSWORD", "WIRESUM_INCARNATION", "WIRESUM_JOB_BYTES", "WIRESUM_JOB_COMPUTE_S",
+        "WIRESUM_JOB_ITERATIONS", "WIRESUM_JOB_NAME", "WIRESUM_NODE_OPTIONS", "WIRESUM_PLANS", "WIRESUM_SOURCE",
+        "WIRESUM_SOURCE_ADDRESS", "WIRESUM_TARGET", "WIRESUM_TARGET_ADDRESS", "WIRESUM_TESTBED",
+        "WIRESUM_TESTBED_BACKEND", "WIRESUM_TESTBED_TOKEN",
     }
 )  # fmt: skip
-"""What commands and units of Wiresum tell processes that they start: no settings, and no mistakes."""
+"""What commands and units of Wiresum read, or tell processes that they start: no settings, and no mistakes."""
 OF_TESTS = "WIRESUM_TEST"
 """How names begin that only the project's tests read."""
 MOST_NAMED = 5

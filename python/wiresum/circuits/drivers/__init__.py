@@ -22,6 +22,7 @@ DRIVERS: Registry[Callable[[Address], Driver]] = Registry(
         "calient-tl1": "wiresum.circuits.drivers.calient_tl1:CalientTl1",
         "sonic": "wiresum.circuits.drivers.sonic:Sonic",
         "sonic-tcp": "wiresum.circuits.drivers.sonic:Sonic",
+        "sonic-gnmi": "wiresum.circuits.drivers.sonic_gnmi:SonicGnmi",
     }
 )
 """`sonic` is a shell over ssh, `sonic-tcp` one over a bare connection, which only emulated devices have."""

@@ -14,8 +14,10 @@ PORTS: Mapping[str, int] = {
     "polatis-scpi": 5025,
     "calient-tl1": 3082,
     "sonic-tcp": 7422,
+    "sonic-gnmi": 50052,
 }
-"""Ports of protocols: as devices have them, 5025 as IANA has it for SCPI; of emulated devices alone, free ones."""
+"""Ports of protocols: as devices have them, 5025 as IANA has it for SCPI, 50052 as SONiC's own tests have it for gNMI;
+of emulated devices alone, free ones."""
 
 
 @dataclass(frozen=True)

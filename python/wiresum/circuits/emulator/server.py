@@ -178,11 +178,12 @@ SERVERS: Registry[Serve] = Registry(
         "polatis-scpi": "wiresum.circuits.emulator.scpi:serve",
         "calient-tl1": "wiresum.circuits.emulator.tl1:serve",
         "sonic-tcp": "wiresum.circuits.emulator.sonic:serve",
+        "sonic-gnmi": "wiresum.circuits.emulator.gnmi:serve",
     }
 )
 """Servers of protocols, by the scheme of the driver that speaks to them."""
 
-NUMBERED = {"polatis-rest", "polatis-scpi", "sonic-tcp"}
+NUMBERED = {"polatis-rest", "polatis-scpi", "sonic-tcp", "sonic-gnmi"}
 """Protocols in which the number of a port is its name."""
 
 
@@ -191,6 +192,7 @@ async def listen(device: Device, protocol: str, host: str = HOST, port: int = 0)
 
     Raises:
         CircuitError: no such protocol, or the port is taken.
+        SupportError: the protocol needs a library that is not installed.
     """
     if protocol not in SERVERS:
         raise CircuitError(f"there is no protocol {protocol}; choose from {', '.join(SERVERS)}")
