@@ -198,6 +198,17 @@ def test_the_emulated_device_refuses_what_sonic_refuses_and_says_why(case):
     assert own.crossbar.orders == 0
 
 
+def test_a_path_may_be_cut_into_a_prefix_and_a_rest():
+    whole = _get(path("sonic-db", "STATE_DB", "localhost", "OCS_PORT_TABLE"))
+    parts = _get(path("", "OCS_PORT_TABLE"), prefix=path("sonic-db", "STATE_DB", "localhost"))
+    with Serving(device(ports=4), {GNMI: (HOST, 0)}) as serving:
+        channel = GnmiChannel(Address.parse(serving.url(GNMI)))
+        told = [channel.ask(*asked).notification[0].update[0].val for asked in (whole, parts)]
+        channel.close()
+    assert told[0] == told[1]
+    assert set(messages.content(told[0])) == {f"{port}{side}" for port in "1234" for side in "AB"}
+
+
 def test_a_device_that_shows_no_json_is_no_sonic_and_is_asked_again_each_time():
     own = device(ports=4)
     with served(GNMI, own) as driver:
