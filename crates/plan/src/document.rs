@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wiresum_keys::{Keyring, Seat, Secret, ValueHash};
+use wiresum_keys::{KeySource, Keyring, Seat, Secret, ValueHash};
 pub use wiresum_wire::Policy;
 use wiresum_wire::{JobId, LaneType, NodeId, SEAL_LEN};
 
@@ -457,6 +457,12 @@ impl Plan {
 #[derive(Deserialize)]
 pub(crate) struct Format {
     format: Option<String>,
+}
+
+impl KeySource for Plan {
+    fn keyring(&self) -> Keyring {
+        self.keys()
+    }
 }
 
 impl Format {

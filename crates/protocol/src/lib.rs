@@ -4,7 +4,6 @@
 //! datagrams, the next deadline and events come out.
 
 pub mod aggregator;
-pub mod association;
 pub mod compose;
 pub mod control;
 pub mod policy;
@@ -14,10 +13,10 @@ pub mod recovery;
 pub mod transmitter;
 
 pub use aggregator::{Aggregator, CLOCK_MARGIN_US, Outcome, Recipients, Verdict};
-pub use association::Association;
 pub use compose::Transmit;
 pub use control::ControlHalf;
 pub use quota::Quota;
 pub use transmitter::Transmitter;
+pub use wiresum_keys::{Association, association};
 pub use wiresum_netem::{Time, rng};
 pub use wiresum_plan::{self as plan, Plan, ways};
