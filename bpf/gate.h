@@ -41,18 +41,25 @@ static __always_inline int is_key_of_values(const struct stream *stream, __u32 p
            key == stream->value_keys[2][generation];
 }
 
-/* Whether a packet is of the running incarnation of its job; values have the key of their positions. */
-static __always_inline int is_of_incarnation(struct arrival *arrival) {
-    const struct wiresum_header *header = arrival->packet.header;
+/* Whether the job of a packet runs; notes the key of its incarnation. */
+static __always_inline int is_running(struct arrival *arrival) {
     __u32 job_index = arrival->job_index;
     struct job *job = bpf_map_lookup_elem(&jobs, &job_index);
     if (!job || !job->running)
         return 0;
     arrival->job_key = job->key;
+    return 1;
+}
+
+/* Whether a packet is of the running incarnation of its job; values have the key of their positions. */
+static __always_inline int is_of_incarnation(struct arrival *arrival) {
+    const struct wiresum_header *header = arrival->packet.header;
+    if (!is_running(arrival))
+        return 0;
     __u64 key = get64(&header->job_key);
     if (carries_values(header->kind))
         return is_key_of_values(arrival->stream, get32(&header->fragment), key);
-    return key == job->key;
+    return key == arrival->job_key;
 }
 
 /* Whether a packet belongs to a running job and names this node; else it is FOREIGN. */

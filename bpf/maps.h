@@ -42,7 +42,8 @@ struct stream {
     __u8 seat_count;  /* with substitutes */
     __u8 check_shift; /* log2 of the positions between two notes on the check queue */
     __u8 is_proven;   /* values carry proofs */
-    __u8 reserved[2];
+    __u8 round_shift; /* log2 of the positions that a round of rows is taken for; see rows/arrival.h */
+    __u8 reserved;
 };
 
 /* Key of a stream in use: that of a free one, 0, matches no packet. */

@@ -183,7 +183,8 @@
 /* A node is out of the tree for now, as it is silent, or as a worker below it has gone to its parent: the
  * others go there too. */
 #define WIRESUM_REFUSAL_REASON_DETACHED 6
-/* The incarnation is of a time that is still to come, by the node's clock. */
+/* The incarnation, or the renewal of a sparse job's keys, is of a time that is still to come, by the
+ * node's clock. */
 #define WIRESUM_REFUSAL_REASON_AHEAD_OF_CLOCK 7
 
 /* Whether a child wants a share of its parent's links. */

@@ -99,15 +99,16 @@ static __always_inline enum verdict judge_packet(struct xdp_md *ctx, const struc
 }
 
 /* What the server says to the station, which knows who has sent it. The server has another number. */
-static __always_inline enum verdict pass_on(struct arrival *arrival) {
-    if (!names_stream(arrival) || !is_of_incarnation(arrival))
+static __always_inline enum verdict pass_on(struct arrival *arrival, int is_ours) {
+    if (!is_ours)
         return FOREIGN;
     return get16(&arrival->packet.header->node) == arrival->stream->node ? MALFORMED : CONTROL;
 }
 
+/* Packets of joining have the incarnation's key, however often that of pairs is renewed. */
 static __always_inline enum verdict handle_note(struct xdp_md *ctx, struct arrival *arrival, __u8 kind) {
     if (kind == WIRESUM_KIND_WELCOME || kind == WIRESUM_KIND_REFUSAL)
-        return pass_on(arrival);
+        return pass_on(arrival, names_stream(arrival) && is_of_incarnation(arrival));
     return kind == WIRESUM_KIND_HELLO || kind == WIRESUM_KIND_GOODBYE ? hear(ctx, arrival) : MALFORMED;
 }
 
@@ -116,7 +117,7 @@ static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *a
     if (form == NOTE)
         return handle_note(ctx, arrival, kind);
     if (kind == WIRESUM_ROW_KIND_ACKNOWLEDGEMENT)
-        return pass_on(arrival);
+        return pass_on(arrival, is_of_round(arrival));
     enum verdict verdict = admit(ctx, arrival);
     if (verdict != ADDED)
         return verdict;

@@ -7,6 +7,8 @@
 #include "maps.h"
 
 #define ROW_HEADERS_LEN (WIRESUM_HEADER_LEN + WIRESUM_ROW_HEADER_LEN)
+/* A mask of the places that a round is moved by, for the compiler. */
+#define MAX_ROUND_SHIFT 31
 /* The flags that say what lanes are; no lane is big-endian. */
 #define ROW_FORMAT (WIRESUM_FLAG_LITTLE_ENDIAN | WIRESUM_FLAG_FLOAT)
 
@@ -74,9 +76,24 @@ static __always_inline int is_damaged(struct xdp_md *ctx, const struct arrival *
            promised_sum(arrival);
 }
 
+/* Whether a packet of rows is of the running incarnation of its job: it has a key that counts in its round,
+ * which stands for as many positions as a sender can have packets in it. */
+static __always_inline int is_of_round(struct arrival *arrival) {
+    const struct wiresum_header *header = arrival->packet.header;
+    if (!names_stream(arrival) || !is_running(arrival))
+        return 0;
+    __u32 position = get32(&header->round) << (arrival->stream->round_shift & MAX_ROUND_SHIFT);
+    return is_key_of_values(arrival->stream, position, get64(&header->job_key));
+}
+
+/* Whether it is for this node, too. */
+static __always_inline int is_of_our_round(struct arrival *arrival) {
+    return is_of_round(arrival) && get16(&arrival->packet.header->node) == arrival->stream->node;
+}
+
 /* What a packet of rows is if it may be added: from a child of ours, within its job's quota, and whole. */
 static __always_inline enum verdict admit(struct xdp_md *ctx, struct arrival *arrival) {
-    if (!is_of_ours(arrival, 0))
+    if (!is_of_our_round(arrival))
         return FOREIGN;
     if (!comes_from_child(arrival))
         return BAD_CONTRIBUTOR;

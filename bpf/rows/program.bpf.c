@@ -99,8 +99,8 @@ static __always_inline enum verdict add_rows(struct xdp_md *ctx, struct arrival 
 
 /* What is the station's: acknowledgements of results, and what servers say. Those who sent it are known where
  * it is read; workers are known here too. */
-static __always_inline enum verdict pass_on(struct arrival *arrival) {
-    if (!names_stream(arrival) || !is_of_incarnation(arrival))
+static __always_inline enum verdict pass_on(struct arrival *arrival, int is_ours) {
+    if (!is_ours)
         return FOREIGN;
     int is_from_worker = get16(&arrival->packet.header->node) == arrival->stream->node;
     return is_from_worker && !comes_from_child(arrival) ? BAD_CONTRIBUTOR : CONTROL;
@@ -108,7 +108,7 @@ static __always_inline enum verdict pass_on(struct arrival *arrival) {
 
 /* Ends are the station's, at a bounded rate. */
 static __always_inline enum verdict pass_end(struct xdp_md *ctx, struct arrival *arrival) {
-    if (!is_of_ours(arrival, 0))
+    if (!is_of_our_round(arrival))
         return FOREIGN;
     if (!comes_from_child(arrival))
         return BAD_CONTRIBUTOR;
@@ -117,9 +117,10 @@ static __always_inline enum verdict pass_end(struct xdp_md *ctx, struct arrival 
     return is_damaged(ctx, arrival) ? DAMAGED : CONTROL;
 }
 
+/* Packets of joining have the incarnation's key, however often that of rows is renewed. */
 static __always_inline enum verdict handle_note(struct xdp_md *ctx, struct arrival *arrival, __u8 kind) {
     if (kind == WIRESUM_KIND_WELCOME || kind == WIRESUM_KIND_REFUSAL)
-        return pass_on(arrival);
+        return pass_on(arrival, names_stream(arrival) && is_of_incarnation(arrival));
     return kind == WIRESUM_KIND_HELLO || kind == WIRESUM_KIND_GOODBYE ? hear(ctx, arrival) : MALFORMED;
 }
 
@@ -129,7 +130,7 @@ static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *a
         return handle_note(ctx, arrival, kind);
     if (kind == WIRESUM_ROW_KIND_END)
         return pass_end(ctx, arrival);
-    return kind == WIRESUM_ROW_KIND_HOT_ROWS ? add_rows(ctx, arrival) : pass_on(arrival);
+    return kind == WIRESUM_ROW_KIND_HOT_ROWS ? add_rows(ctx, arrival) : pass_on(arrival, is_of_round(arrival));
 }
 
 static __always_inline int sum_packet(struct xdp_md *ctx) {

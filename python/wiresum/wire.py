@@ -374,7 +374,8 @@ class RefusalReason(IntEnum):
     # A node is out of the tree for now, as it is silent, or as a worker below it has
     # gone to its parent: the others go there too.
     DETACHED = 6
-    # The incarnation is of a time that is still to come, by the node's clock.
+    # The incarnation, or the renewal of a sparse job's keys, is of a time that is still
+    # to come, by the node's clock.
     AHEAD_OF_CLOCK = 7
 
 

@@ -31,6 +31,12 @@ def test_a_job_that_is_written_fits_its_schema(tracking):
     assert [row[3] for row in read.hot.rows] == ["A"] * 5 + ["B"] * 7
 
 
+def test_a_job_may_renew_its_keys_more_often():
+    read = SparseJobFile.parse(job(renewal={"rounds": 16, "interval_ms": 200}))
+    assert read.renewal is not None
+    assert read.renewal.interval_ms == 200
+
+
 def test_maps_that_are_written_fit_their_schema():
     assert len(HotMap.parse(hot_map(TRACE, 5, 7)).rows) == 12
     assert HotMap.parse(empty_map(4, 100)).rows == []
@@ -43,6 +49,8 @@ def test_maps_that_are_written_fit_their_schema():
         ({"tracking": {"name": "decaying", "period": 1}}, "tracking.decaying.period"),
         ({"servers": []}, "servers"),
         ({"secret": "short"}, "secret"),
+        ({"renewal": {"rounds": 17, "interval_ms": 1000}}, "renewal.rounds"),
+        ({"renewal": {"rounds": 16, "interval_ms": 0}}, "renewal.interval_ms"),
         ({"colour": "red"}, "colour"),
     ],
 )

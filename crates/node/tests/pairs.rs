@@ -10,22 +10,24 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use namespaces::{Namespace, namespaces_work};
+use namespaces::{Namespace, namespaces_work, star};
 use serde_json::{Value, json};
 use wiresum_netem::Rng;
 use wiresum_node::node::Plane;
 use wiresum_node::pairs::{PairClient, Pairs};
 use wiresum_node::tables::ClientError;
+use wiresum_sparse::live::Renewal;
 use wiresum_sparse::live::keyed::{FORMAT, KeyedJob};
 use wiresum_switch::keyed::Pair;
 use wiresum_testkit::capability::is_here;
 use wiresum_testkit::seeds::seed_or;
 use wiresum_wire::JobId;
-use wiresum_xdp::{XdpAggregator, attach_pass_program};
+use wiresum_xdp::XdpAggregator;
 
 const WORKERS: u8 = 3;
 const ITERATIONS: u64 = 12;
@@ -34,6 +36,10 @@ const KEYS: u64 = 400;
 const HOT: u64 = 150;
 const PATIENCE: Duration = Duration::from_secs(60);
 const NODES: [usize; 2] = [0, 1];
+/// As often as keys can be renewed.
+const OFTEN: Renewal = Renewal { rounds: 16, interval_ms: 200 };
+/// Renewals of a job that goes on over some.
+const RENEWALS: u32 = 5;
 
 fn job(server: SocketAddr, switch: SocketAddr) -> KeyedJob {
     let document = json!({
@@ -127,6 +133,20 @@ fn work(job: &Arc<KeyedJob>, seed: u64, rank: u8, incarnation: u64) {
     }
 }
 
+/// Iterations of a worker until keys were renewed so often; all end with the same one.
+fn work_until_renewed(job: &Arc<KeyedJob>, rank: u8, last: &AtomicU64) {
+    let mut client = PairClient::join(job, rank, 1, PATIENCE).expect("welcome");
+    for iteration in (0..).take_while(|iteration| *iteration <= last.load(Ordering::SeqCst)) {
+        let sums = client.sum(&gradients(1, rank, iteration)).expect("sums");
+        let sums: BTreeMap<u64, i32> = sums.iter().map(|pair| (pair.key, pair.value)).collect();
+        assert_eq!(sums, expected(1, iteration), "rank {rank}, {iteration}");
+        if client.key_renewals() >= RENEWALS {
+            // Others may have begun the next one, and nobody the one after.
+            last.fetch_min(iteration + 2, Ordering::SeqCst);
+        }
+    }
+}
+
 /// Addresses that were free a moment ago.
 fn addresses() -> [SocketAddr; 2] {
     let sockets = NODES.map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port"));
@@ -154,6 +174,21 @@ fn every_worker_has_the_exact_sums_and_a_later_incarnation_begins_anew() {
     assert!(switch["verdicts"]["added"].as_u64() > Some(0), "{switch}");
     assert_eq!(switch["verdicts"]["wrong"], 0, "{switch}");
     assert_eq!(switch["control"]["iterations"], ITERATIONS, "{switch}");
+}
+
+#[test]
+fn sums_are_exact_while_keys_are_renewed() {
+    let [server, switch] = addresses();
+    let job = Arc::new(KeyedJob { renewal: OFTEN, ..job(server, switch) });
+    let folder = Folder::new("pairs-renewal", &job);
+    let _daemons = NODES.map(|node| folder.daemon(&["env"], node, &[]));
+    let last = AtomicU64::new(u64::MAX);
+    thread::scope(|scope| {
+        for rank in 0..WORKERS {
+            let (job, last) = (&job, &last);
+            scope.spawn(move || work_until_renewed(job, rank, last));
+        }
+    });
 }
 
 #[test]
@@ -222,36 +257,16 @@ fn another_job_is_refused_by_name() {
     assert!(problem.contains("start another daemon"), "{problem}");
 }
 
-/// The switch with a port for the server and one for each worker, and what is behind them.
-fn star() -> (Namespace, Vec<Namespace>) {
-    let switch = Namespace::new("pairs");
-    let host = |number: usize| {
-        let host = Namespace::new(&format!("pairs-{number}"));
-        let port = format!("p{number}");
-        let ends = ["type", "veth", "peer", "name", "e0", "netns", &host.name];
-        switch.ip(&[&["link", "add", &port][..], &ends].concat());
-        switch.ip(&["addr", "add", &format!("10.98.{number}.254/24"), "dev", &port]);
-        switch.ip(&["link", "set", &port, "up"]);
-        host.ip(&["addr", "add", &format!("10.98.{number}.1/24"), "dev", "e0"]);
-        host.ip(&["link", "set", "e0", "up"]);
-        host.ip(&["route", "add", "default", "via", &format!("10.98.{number}.254")]);
-        host.enter(|| attach_pass_program("e0")).expect("the pass program attaches");
-        host
-    };
-    let hosts = (0..=usize::from(WORKERS)).map(host).collect();
-    switch.enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")).expect("a switch");
-    (switch, hosts)
-}
-
 #[test]
 fn the_kernel_adds_pairs_and_the_station_brings_the_sums_to_the_server() {
     if !is_here("bpf", XdpAggregator::check_support()) || !namespaces_work() {
         return;
     }
     let seed = seed_or(12);
-    let (at_switch, hosts) = star();
+    let (at_switch, hosts) = star("pairs", 98, 1 + usize::from(WORKERS));
     let address = |text: &str| text.parse().expect("an address");
-    let job = Arc::new(job(address("10.98.0.1:5747"), address("10.98.0.254:5747")));
+    let job = job(address("10.98.0.1:5747"), address("10.98.0.254:5747"));
+    let job = Arc::new(KeyedJob { renewal: OFTEN, ..job });
     let folder = Folder::new("pairs-xdp", &job);
     let inside = |namespace: &Namespace| {
         ["ip", "netns", "exec"]
@@ -270,7 +285,14 @@ fn the_kernel_adds_pairs_and_the_station_brings_the_sums_to_the_server() {
     ports.iter().for_each(|port| options.extend(["--interface", port.as_str()]));
     let switch = start(&at_switch, 1, &options);
     assert!(switch.ready.contains(" engine=xdp "), "{}", switch.ready);
-    for incarnation in [1, 2] {
+    let last = AtomicU64::new(u64::MAX);
+    thread::scope(|scope| {
+        for (rank, host) in (0..WORKERS).zip(&hosts[1..]) {
+            let (job, last) = (&job, &last);
+            scope.spawn(move || host.enter(|| work_until_renewed(job, rank, last)));
+        }
+    });
+    for incarnation in [2, 3] {
         thread::scope(|scope| {
             for (rank, host) in (0..WORKERS).zip(&hosts[1..]) {
                 let job = &job;

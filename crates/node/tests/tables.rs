@@ -1,5 +1,8 @@
 //! Sparse jobs over sockets: daemons as processes, workers as threads.
 
+#[path = "../../xdp/tests/support/namespaces.rs"]
+mod namespaces;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,13 +13,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use namespaces::{Namespace, namespaces_work, star};
 use serde_json::{Value, json};
 use wiresum_netem::Rng;
 use wiresum_node::tables::{ClientError, RowClient};
-use wiresum_sparse::live::Job;
+use wiresum_sparse::live::{Job, Renewal};
 use wiresum_sparse::table::TableId;
+use wiresum_testkit::capability::is_here;
 use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
+use wiresum_xdp::XdpAggregator;
 
+/// As often as keys can be renewed.
+const OFTEN: Renewal = Renewal { rounds: 16, interval_ms: 200 };
 const TIMEOUT: Duration = Duration::from_secs(60);
 const ROWS: u64 = 40;
 const DIM: usize = 8;
@@ -70,7 +78,13 @@ impl Folder {
     }
 
     fn daemon_with(&self, node: usize, more: &[&str]) -> Daemon {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wiresum-node"));
+        self.daemon_at(&["env"], node, more)
+    }
+
+    /// A daemon, behind words that say where it runs.
+    fn daemon_at(&self, at: &[&str], node: usize, more: &[&str]) -> Daemon {
+        let mut command = Command::new(at[0]);
+        command.args(&at[1..]).arg(env!("CARGO_BIN_EXE_wiresum-node"));
         command.arg("--tables").arg(self.0.join("job.json")).args(["--node", &node.to_string()]);
         command.arg("--snapshots").arg(&self.0).args(["--snapshot-interval", "0.05"]);
         command.arg("--control").arg(self.socket(node)).args(more);
@@ -406,4 +420,70 @@ fn a_wrong_file_or_node_is_named() {
     std::fs::write(folder.0.join("no.json"), "{}").expect("a file");
     let wrong = folder.0.join("no.json").display().to_string();
     assert!(run(&wrong, "0").contains("not a sparse job"), "{}", run(&wrong, "0"));
+}
+
+/// Rounds until keys were renewed so often: several generations, and several times.
+fn work_until_renewed(job: &Arc<Job>, rank: u32, last: &AtomicU32) {
+    let client = RowClient::join(job, rank, 1, None, TIMEOUT, || false);
+    let mut client = client.expect("welcome");
+    let keys: Vec<u64> = (0..ROWS).collect();
+    let mut rows = vec![0.0; keys.len() * DIM];
+    let mut expected = rows.clone();
+    for round in (1..).take_while(|round| *round <= last.load(Ordering::SeqCst)) {
+        for (key, values) in gradients(rank, round) {
+            client.push(TABLE, &[key], &values).expect("a gradient");
+        }
+        assert_eq!(client.finish_round(), Ok(round));
+        client.pull(TABLE, &keys, &mut rows).expect("rows");
+        step(&mut expected, job.workers, round);
+        assert_eq!(rows, expected, "rank {rank}, round {round}");
+        // So few rounds that all sums are exact.
+        std::thread::sleep(Duration::from_millis(5));
+        let statistics = BTreeMap::from(client.statistics());
+        if statistics["key_renewals"] >= 5 && statistics["key_generation"] >= 3 {
+            // Others may have begun the next one, and nobody the one after.
+            last.fetch_min(round + 2, Ordering::SeqCst);
+        }
+    }
+}
+
+#[test]
+fn rows_are_exact_while_keys_are_renewed() {
+    let job = Arc::new(Job { renewal: OFTEN, ..job(3, 2) });
+    let folder = Folder::new("renewal", &job);
+    let _daemons: Vec<Daemon> = (0..3).map(|node| folder.daemon(node)).collect();
+    let last = AtomicU32::new(u32::MAX);
+    std::thread::scope(|scope| {
+        for rank in 0..3 {
+            let (job, last) = (&job, &last);
+            scope.spawn(move || work_until_renewed(job, rank, last));
+        }
+    });
+    assert_eq!(folder.jobs(0)[0]["verdicts"]["refused_hellos"], 0, "{}", folder.jobs(0));
+}
+
+#[test]
+fn the_kernel_adds_rows_while_keys_are_renewed() {
+    if !is_here("bpf", XdpAggregator::check_support()) || !namespaces_work() {
+        return;
+    }
+    let (at_switch, hosts) = star("rows", 97, 3);
+    let nodes = ["10.97.0.1:5747", "10.97.0.254:5747"].map(|at| at.parse().expect("an address"));
+    let job = Arc::new(Job { renewal: OFTEN, ..numbered_job(3, 2, &nodes) });
+    let folder = Folder::new("renewal-xdp", &job);
+    let inside = |namespace: &Namespace, node, more: &[&str]| {
+        folder.daemon_at(&["ip", "netns", "exec", &namespace.name], node, more)
+    };
+    let _server = inside(&hosts[0], 0, &[]);
+    let ports = ["p0", "p1", "p2"].map(|port| ["--interface", port]).concat();
+    let _switch = inside(&at_switch, 1, &[&["--engine", "xdp"][..], &ports].concat());
+    let last = AtomicU32::new(u32::MAX);
+    std::thread::scope(|scope| {
+        for (rank, host) in (0..2).zip(&hosts[1..]) {
+            let (job, last) = (&job, &last);
+            scope.spawn(move || host.enter(|| work_until_renewed(job, rank, last)));
+        }
+    });
+    let seen = folder.jobs(1)[0]["verdicts"].clone();
+    assert!(seen["added"].as_u64() > Some(0), "the kernel adds: {seen}");
 }

@@ -102,7 +102,7 @@ numbers! {
         NotExpected = 5,
         /// A node is out of the tree for now, as it is silent, or as a worker below it has gone to its parent: the others go there too.
         Detached = 6,
-        /// The incarnation is of a time that is still to come, by the node's clock.
+        /// The incarnation, or the renewal of a sparse job's keys, is of a time that is still to come, by the node's clock.
         AheadOfClock = 7,
     }
 }

@@ -68,7 +68,8 @@ mirrored! {
         pub seat_count: u8,
         pub check_shift: u8,
         pub is_proven: u8,
-        pub reserved: [u8; 2],
+        pub round_shift: u8,
+        pub reserved: u8,
     }
 }
 

@@ -279,7 +279,8 @@ fn stream(
         seat_count: sub_model.seats(node).len() as u8,
         check_shift: sub_model.check_interval().ilog2() as u8,
         is_proven: plan.job.proven.into(),
-        reserved: [0; 2],
+        round_shift: 0,
+        reserved: 0,
     }
 }
 

@@ -10,12 +10,15 @@ use support::bpf_is_here;
 use support::rows::wild::Wild;
 use support::rows::{JOB, OVER_IPV4, OVER_IPV6, Pair, load, streams};
 use wiresum_protocol::Quota;
+use wiresum_sparse::packet::{Renewal, RowKeys};
 use wiresum_testkit::seeds::for_each_seed;
 use wiresum_wire::{JobId, JobKey, SubModelId, Verdict};
 use wiresum_xdp::{HotStream, RowRoom, RowsProgram, XdpError};
 
 /// Random sequences over each version of IP; `WIRESUM_SOAK=200` makes 10⁵ of them.
 const SEQUENCES: u64 = 250;
+/// An incarnation whose keys are renewed.
+const INCARNATION: u64 = 9;
 /// Packets of a sequence, which is an incarnation of the job.
 const PACKETS: usize = 120;
 
@@ -88,6 +91,45 @@ fn a_job_that_is_stopped_is_foreign() {
     program.stop(JOB).expect("a job of the program");
     assert_eq!(program.judge(&rows).expect("a run").verdict, Verdict::Foreign);
     assert!(matches!(program.run(JobId(8), JobKey(1)), Err(XdpError::UnknownJob(JobId(8)))));
+}
+
+/// A switch is told of each generation and renewal; in every round it takes what `RowKeys` takes, of all keys that there
+/// were and will be.
+#[test]
+fn rows_carry_the_key_of_their_round_in_three_renewals() {
+    if !bpf_is_here() {
+        return;
+    }
+    let (mut program, stream) = (load(OVER_IPV4), streams()[0].clone());
+    let (ring, often) = (stream.keys.clone(), Renewal { rounds: 16, interval_ms: 200 });
+    let mut keys = RowKeys::new(&ring, INCARNATION, often);
+    let all = |generation| (0..9).map(move |renewal| (generation, renewal));
+    let all = (0..9).flat_map(all);
+    let all: Vec<JobKey> = all.map(|(g, renewal)| ring.values(INCARNATION, g, renewal)).collect();
+    let mut pair = Pair::new(&mut program, OVER_IPV4, stream, ring.association(INCARNATION));
+    let mut taken = BTreeSet::new();
+    for round in 1..=5 * often.rounds {
+        keys.reach(&ring, round);
+        if round % 11 == 0 {
+            keys.renew(&ring);
+        }
+        pair.open(round, &keys);
+        let mut number = 0;
+        for key in &all {
+            pair.set_key(*key);
+            let (rows, end) = (pair.rows_of(0, number, &[number as u16 * 7 + 1]), pair.end_of(1));
+            let verdicts = [pair.judge(&rows), pair.judge(&end)];
+            if keys.takes(round, *key) {
+                assert_eq!(verdicts, [Verdict::Added, Verdict::Control], "round {round}");
+                number += 1;
+                taken.insert(key.0);
+            } else {
+                assert_eq!(verdicts, [Verdict::Foreign; 2], "round {round}");
+            }
+        }
+        assert!((2..=3).contains(&number), "of the present renewal, the next and the last");
+    }
+    assert!(taken.len() > 15, "{} keys", taken.len());
 }
 
 #[test]

@@ -72,6 +72,18 @@ class JobTable(Document):
     expire_after: Annotated[int, Field(gt=0, lt=1 << 32)] | None = None
 
 
+class JobRenewal(Document):
+    """How often keys are renewed; `spec/security.md` has the rules.
+
+    Attributes:
+        rounds: of a generation, a power of two.
+        interval_ms: milliseconds from one renewal by time to the next.
+    """
+
+    rounds: Literal[16, 32, 64, 128, 256, 512, 1024]
+    interval_ms: Annotated[int, Field(ge=200, le=1_800_000)]
+
+
 class SparseJobFile(FileDocument):
     """What all participants of a sparse job read.
 
@@ -85,6 +97,7 @@ class SparseJobFile(FileDocument):
         tracking: how hot rows follow popularity; absent where they stay as they are.
         memory_bytes: what the rows of a server may take.
         packet_bytes: largest datagram.
+        renewal: how often keys are renewed; absent for every 1024 rounds and every half-hour.
         secret: 64 hexadecimal digits that strangers do not know.
     """
 
@@ -101,4 +114,5 @@ class SparseJobFile(FileDocument):
     tracking: Tracking | None = None
     memory_bytes: U64 = 4 << 30
     packet_bytes: U16 = ETHERNET_PACKET_BYTES
+    renewal: JobRenewal | None = None
     secret: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]

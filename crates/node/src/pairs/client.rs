@@ -76,6 +76,12 @@ impl PairClient {
         Ok(sums.map(|(&key, &value)| Pair { key, value }).collect())
     }
 
+    /// How often the keys of its packets were renewed by time.
+    #[must_use]
+    pub fn key_renewals(&self) -> u32 {
+        self.member.key_age().renewal
+    }
+
     /// Packets that were sent again.
     #[must_use]
     pub fn repeated(&self) -> u64 {

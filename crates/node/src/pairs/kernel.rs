@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
 use wiresum_protocol::Quota;
+use wiresum_protocol::association::ValueKeys;
 use wiresum_sparse::live::keyed::{KeyedJob, KeyedNode, MAP_VERSION, SWITCH};
 use wiresum_wire::{JobId, JobKey, NodeId};
 use wiresum_xdp::{AttachMode, KeyedOptions, KeyedProgram, XdpAggregator};
@@ -18,6 +19,8 @@ const INDEX: usize = 0;
 pub struct KernelPairs {
     program: KeyedProgram,
     key: Option<JobKey>,
+    /// What packets of pairs may carry, by iteration.
+    keys: Option<(u8, ValueKeys)>,
     admitted: BTreeSet<u8>,
     /// The open iteration; 0 before the first one.
     round: u32,
@@ -42,7 +45,7 @@ impl KernelPairs {
             let action = format!("the XDP program cannot be attached to `{interface}`");
             program.attach(interface, mode).map_err(failed(action))?;
         }
-        Ok(Self { program, key: None, admitted: BTreeSet::new(), round: 0 })
+        Ok(Self { program, key: None, keys: None, admitted: BTreeSet::new(), round: 0 })
     }
 
     /// Brings station and program to the same state: the program learns what has changed, and the station has the sums of
@@ -56,10 +59,16 @@ impl KernelPairs {
         let of_job = |what: &str| format!("{what} of job {job}");
         if self.key != Some(key) {
             self.program.run(job, key).map_err(failed(of_job("the incarnation")))?;
-            (self.key, self.round) = (Some(key), 0);
+            (self.key, self.keys, self.round) = (Some(key), None, 0);
             self.admitted.clear();
             // What is noted now was complete in an earlier incarnation.
             while self.program.next_completion().is_some() {}
+        }
+        if let Some((round_shift, keys)) = node.pair_keys().filter(|keys| self.keys != Some(*keys))
+        {
+            let renewed = self.program.renew(job, round_shift, keys);
+            renewed.map_err(failed(of_job("the keys")))?;
+            self.keys = Some((round_shift, keys));
         }
         for (worker, address) in node.members() {
             if !self.admitted.contains(&worker) {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
+use wiresum_protocol::association::ValueKeys;
 use wiresum_protocol::{Quota, Verdict};
 use wiresum_sparse::live::{Host, Job};
 use wiresum_wire::{Contributor, JobId, JobKey, NodeId, SubModelId};
@@ -26,6 +27,8 @@ pub struct KernelRows {
 #[derive(Default)]
 struct Told {
     key: Option<JobKey>,
+    /// What packets of rows may carry, by round.
+    keys: Option<(u8, ValueKeys)>,
     workers: BTreeMap<u8, SocketAddr>,
     /// The open round, and the version of its map.
     round: Option<(u32, u32)>,
@@ -137,6 +140,11 @@ impl KernelRows {
         if let Some(key) = key.filter(|key| told.key != Some(*key)) {
             program.run(job, key).map_err(failed(format!("incarnation of job {job}")))?;
             *told = Told { key: Some(key), ..Told::default() };
+        }
+        if let Some((round_shift, keys)) = host.row_keys().filter(|keys| told.keys != Some(*keys)) {
+            let renewed = program.renew(job, round_shift, keys);
+            renewed.map_err(failed(format!("keys of job {job}")))?;
+            told.keys = Some((round_shift, keys));
         }
         for (worker, address) in host.workers() {
             if told.workers.get(&worker) != Some(&address) {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wiresum_netem::Time;
-use wiresum_wire::{Packet, RowKind, RowPacket};
+use wiresum_wire::{RowKind, RowPacket};
 
 use super::Job;
 use super::seats::{Seats, Standing};
@@ -71,14 +71,9 @@ impl Exchange {
         self.sender
     }
 
-    /// The next hello that is due.
-    pub(super) fn poll_hello(&mut self, now: Time, version: u32) -> Option<(SocketAddr, Vec<u8>)> {
-        self.seats.poll(now, version)
-    }
-
-    /// Whether a welcome or refusal has the proof of the server that it names.
-    pub(super) fn is_answer(&self, packet: &Packet<'_>) -> bool {
-        self.seats.is_answer(packet)
+    /// Its seats at the servers that it sends to.
+    pub(super) fn seats_mut(&mut self) -> &mut Seats {
+        &mut self.seats
     }
 
     /// Another server has counted: the round and the part that are to be acknowledged. Counts of rows that are not that
@@ -131,11 +126,6 @@ impl Exchange {
                 }
             });
         }
-    }
-
-    /// A server has welcomed or refused this one.
-    pub(super) fn heard(&mut self, node: u16, now: Time) {
-        self.seats.heard(node, now);
     }
 
     /// What the server beside has a snapshot of need not be decided again.

@@ -1,17 +1,20 @@
 //! A server of tables, or a switch that sums hot rows, as a participant: who has joined, and what is said to whom.
 
+mod joining;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use thiserror::Error;
 use wiresum_keys::SeatKey;
+use wiresum_keys::association::ValueKeys;
 use wiresum_netem::Time;
-use wiresum_wire::control::{RefusalReason, double_word, hello};
 use wiresum_wire::{JobKey, Kind, Packet, RowKind, RowPacket};
 
 use super::exchange::Exchange;
-use super::seats::{Seats, Standing, answer};
+use super::renewal::NodeKeys;
+use super::seats::{Seats, Standing};
 use super::{Datagram, Job};
 use crate::message::{FromServer, FromSwitch, Sender, ToServer};
 use crate::packet::{Acknowledgements, Assembly, Envelope, from_server, to_server, to_switch};
@@ -73,8 +76,8 @@ pub struct Host {
     role: Role,
     /// Whether a program beneath adds rows.
     is_over_program: bool,
-    /// Incarnation and key of the job, once somebody has said hello.
-    running: Option<(u64, JobKey)>,
+    /// Incarnation of the job and its keys, once somebody has said hello.
+    running: Option<NodeKeys>,
     /// By contributor, what it proves to be there with: deriving a key takes longer than testing a proof.
     keys: Vec<SeatKey>,
     /// By sender, where it is.
@@ -149,7 +152,7 @@ impl Host {
         let restorable = server.open_round() - 1;
         let exchange = Exchange::new(job, node, incarnation).map(Box::new);
         let host = Self::with_role(job, node, own, Role::Server(Box::new(server), exchange));
-        let running = Some((incarnation, job.key(incarnation)));
+        let running = Some(NodeKeys::new(job.keys(), job.renewal, incarnation));
         Ok(Self { running, restorable, ..host })
     }
 
@@ -188,7 +191,13 @@ impl Host {
     /// The key of the incarnation that it serves, once somebody has said hello.
     #[must_use]
     pub fn key(&self) -> Option<JobKey> {
-        self.running.map(|(_, key)| key)
+        self.running.as_ref().map(NodeKeys::of_joining)
+    }
+
+    /// What packets of rows may carry, and log2 of the positions that a round stands for.
+    #[must_use]
+    pub fn row_keys(&self) -> Option<(u8, ValueKeys)> {
+        self.running.as_ref().map(NodeKeys::all)
     }
 
     /// Workers that have joined, and where they are.
@@ -242,79 +251,10 @@ impl Host {
         }
     }
 
-    fn hello(&mut self, source: SocketAddr, packet: &Packet<'_>, now: Time) {
-        let is_here =
-            (packet.header.job.get(), packet.header.node.get()) == (self.job.id, self.node);
-        let key = self.keys[usize::from(packet.header.contributor)];
-        if !is_here || !key.is_proven(packet.header, packet.payload) {
-            self.counters.foreign += 1;
-            return;
-        }
-        if let Err(reason) = self.admit(packet, now) {
-            self.counters.refused += 1;
-            self.outbox.push_back((source, answer(packet, Kind::Refusal, Some(reason), &key)));
-            return;
-        }
-        self.counters.welcomed += 1;
-        self.peers[usize::from(packet.header.contributor)] = Some(source);
-        self.outbox.push_back((source, answer(packet, Kind::Welcome, None, &key)));
-        self.tell_restorable(packet.header.contributor.into());
-    }
-
-    /// Whether a participant belongs here; a newer incarnation of the job begins anew.
-    fn admit(&mut self, packet: &Packet<'_>, now: Time) -> Result<(), RefusalReason> {
-        if double_word(packet.payload, hello::PLAN_DIGEST_WORD) != self.digest {
-            return Err(RefusalReason::OtherPlan);
-        }
-        if usize::from(packet.header.contributor) >= self.peers.len() {
-            return Err(RefusalReason::NotExpected);
-        }
-        let incarnation = double_word(packet.payload, hello::INCARNATION_WORD);
-        let is_newer = self.running.is_none_or(|(running, _)| running < incarnation);
-        if is_newer {
-            self.begin(incarnation, now);
-        }
-        let is_same = self.running.is_some_and(|(running, _)| running == incarnation);
-        // No sender is two rounds behind: whoever is has joined for a second time. A server may have been restarted.
-        let is_sender = u32::from(packet.header.contributor) < self.job.senders();
-        let is_behind = is_sender && self.version() > packet.header.round.get().saturating_add(1);
-        if is_same && !is_behind { Ok(()) } else { Err(RefusalReason::Superseded) }
-    }
-
-    fn begin(&mut self, incarnation: u64, now: Time) {
-        if self.running.is_some() || self.version() > 0 {
-            self.role = Self::role(&self.job, self.node).expect("it could be before");
-            let is_over_program = self.is_over_program;
-            self.summer_mut().filter(|_| is_over_program).map(Summer::put_over_program);
-        }
-        self.running = Some((incarnation, self.job.key(incarnation)));
-        self.peers.fill(None);
-        (self.restorable, self.assembly) = (0, Assembly::default());
-        match &mut self.role {
-            Role::Server(_, exchange) => {
-                *exchange = Exchange::new(&self.job, self.node, incarnation).map(Box::new);
-            }
-            Role::Switch(_, seats) => {
-                let servers = self.job.shards().0;
-                let sender = self.job.workers + u32::from(self.node - servers);
-                *seats = Some(Seats::new(&self.job, 0..servers, sender, incarnation));
-            }
-        }
-        self.send_hellos(now);
-    }
-
-    fn tell_restorable(&mut self, to: Sender) {
-        let (envelope, version) = (self.envelope(self.node, to), self.restorable);
-        if let Some(address) = self.peers[to as usize] {
-            envelope.restorable(version, |bytes| self.outbox.push_back((address, bytes.to_vec())));
-        }
-    }
-
     fn rows(&mut self, source: SocketAddr, packet: &RowPacket<'_>, now: Time) {
         let header = packet.header;
-        let is_ours = self.running.is_some_and(|(_, key)| {
-            (header.job.get(), header.job_key.get()) == (self.job.id, key.0)
-        });
+        let is_ours = header.job.get() == self.job.id
+            && self.running.as_ref().is_some_and(|keys| keys.takes(header));
         let sender = Sender::from(header.contributor);
         if !is_ours {
             self.counters.foreign += 1;
@@ -394,21 +334,6 @@ impl Host {
         }
     }
 
-    /// A welcome or refusal: what counts is what follows a welcome.
-    fn answered(&mut self, source: SocketAddr, packet: &Packet<'_>, now: Time) {
-        let node = packet.header.node.get();
-        let is_from = self.job.address(node) == Some(source);
-        match &mut self.role {
-            Role::Switch(_, Some(seats)) if is_from && seats.is_answer(packet) => {
-                seats.heard(node, now);
-            }
-            Role::Server(_, Some(exchange)) if is_from && exchange.is_answer(packet) => {
-                exchange.heard(node, now);
-            }
-            _ => self.counters.foreign += 1,
-        }
-    }
-
     /// Gives `send` what is to be sent now.
     pub fn poll(&mut self, now: Time, mut send: impl FnMut(SocketAddr, &[u8])) {
         self.send_hellos(now);
@@ -425,25 +350,16 @@ impl Host {
         self.outbox.drain(..).for_each(|(to, bytes)| send(to, &bytes));
     }
 
-    fn send_hellos(&mut self, now: Time) {
-        let version = self.version();
-        let mut next = || match &mut self.role {
-            Role::Switch(_, Some(seats)) => seats.poll(now, version),
-            Role::Server(_, Some(exchange)) => exchange.poll_hello(now, version),
-            _ => None,
-        };
-        self.outbox.extend(std::iter::from_fn(&mut next));
-    }
-
     /// What servers tell each other about the hot set.
     fn send_decisions(&mut self, now: Time) {
         let Self { role, outbox, job, running, own, .. } = self;
-        let (Role::Server(server, Some(exchange)), Some((_, key))) = (role, running) else {
+        let (Role::Server(server, Some(exchange)), Some(running)) = (role, running) else {
             return;
         };
         exchange.turn(server);
         let (job, room, peer) = (job.job_id(), job.room(), exchange.sender() as u8);
-        let envelope = |node| Envelope { job, key: *key, node, peer, incarnation: *own, room };
+        let keys = running.keys();
+        let envelope = |node| Envelope { job, keys, node, peer, incarnation: *own, room };
         exchange.poll(now, envelope, |to, bytes| outbox.push_back((to, bytes.to_vec())));
     }
 
@@ -516,14 +432,14 @@ impl Host {
     }
 
     fn envelope(&self, node: u16, peer: Sender) -> Envelope {
-        let key = self.running.map_or(JobKey(0), |(_, key)| key);
+        let keys = self.running.as_ref().map(NodeKeys::keys).unwrap_or_default();
         let (job, room) = (self.job.job_id(), self.job.room());
-        Envelope { job, key, node, peer: peer as u8, incarnation: self.own, room }
+        Envelope { job, keys, node, peer: peer as u8, incarnation: self.own, room }
     }
 
     /// Begins a snapshot of a server that serves a job; its first piece.
     pub fn begin_snapshot(&mut self) -> Option<Vec<u8>> {
-        let (incarnation, _) = self.running?;
+        let incarnation = self.running.as_ref()?.incarnation();
         let Role::Server(server, _) = &mut self.role else { return None };
         let mut piece = incarnation.to_be_bytes().to_vec();
         piece.extend(server.begin_snapshot());

@@ -10,6 +10,7 @@ use wiresum_wire::{HEADER_LEN, JobId, JobKey, MAX_PAYLOAD, ROW_HEADER_LEN, RowKi
 
 use crate::hot::{HotMap, HotRows, MapError};
 use crate::message::ToServer;
+use crate::packet::Renewal;
 use crate::server::ServerSpec;
 use crate::sum::MAX_CONTRIBUTORS;
 use crate::summer::SummerSpec;
@@ -53,6 +54,9 @@ pub struct Job {
     /// Largest datagram.
     #[serde(default = "packet_bytes")]
     pub packet_bytes: usize,
+    /// How often the keys of packets of rows are renewed.
+    #[serde(default, skip_serializing_if = "Renewal::is_default")]
+    pub renewal: Renewal,
     /// What strangers do not know: 64 hexadecimal digits.
     pub secret: String,
 }
@@ -111,6 +115,11 @@ pub(super) fn check_secret(digits: &str) -> Result<(), JobError> {
         .ok_or_else(|| wrong("secret", "is not 64 hexadecimal digits"))
 }
 
+/// Whether a file's keys are renewed as often as can be.
+pub(super) fn check_renewal(renewal: &Renewal) -> Result<(), JobError> {
+    renewal.validate().map_err(|problem| wrong("renewal", problem))
+}
+
 impl Job {
     /// Reads and checks a file.
     ///
@@ -136,6 +145,7 @@ impl Job {
             return Err(wrong("servers", format!("and switches are {nodes}: too many")));
         }
         check_secret(&self.secret)?;
+        check_renewal(&self.renewal)?;
         self.validate_tables()?;
         let room = self.packet_bytes.saturating_sub(HEADER_LEN + ROW_HEADER_LEN);
         let widest = self.tables.iter().map(|table| table.dim).max().unwrap_or(1);

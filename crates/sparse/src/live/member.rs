@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wiresum_netem::Time;
-use wiresum_wire::{JobKey, Kind, Packet, RowKind, RowPacket};
+use wiresum_wire::control::KeyAge;
+use wiresum_wire::{Header, Kind, Packet, RowKind, RowPacket};
 
+use super::renewal::WorkerKeys;
 use super::seats::{Seats, Standing};
 use super::{Job, MemberError};
 use crate::hot::RowId;
@@ -18,7 +20,7 @@ use crate::worker::{Gradients, Worker};
 pub struct Member {
     job: Arc<Job>,
     rank: u32,
-    key: JobKey,
+    keys: WorkerKeys,
     worker: Worker,
     seats: Seats,
     assembly: Assembly,
@@ -39,7 +41,7 @@ impl Member {
         Self {
             job: Arc::clone(job),
             rank,
-            key: job.key(incarnation),
+            keys: WorkerKeys::new(job.keys(), job.renewal, incarnation),
             worker: Worker::new(job.worker_spec(rank), job.map()),
             seats: Seats::new(job, 0..nodes, rank, incarnation),
             assembly: Assembly::default(),
@@ -64,6 +66,12 @@ impl Member {
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.seats.are_taken()
+    }
+
+    /// How far the keys of its packets of rows are renewed.
+    #[must_use]
+    pub fn key_age(&self) -> KeyAge {
+        self.keys.keys().age()
     }
 
     /// Why it cannot go on, if it cannot.
@@ -104,28 +112,40 @@ impl Member {
     pub fn handle(&mut self, source: SocketAddr, bytes: &[u8], now: Time) {
         self.worker.set_time(now);
         match RowPacket::parse(bytes) {
-            Ok(packet) if self.is_ours(source, packet.header) => self.rows(&packet, now),
+            Ok(packet) if self.is_ours(source, packet.header) => {
+                if self.keys.hear(packet.header, &mut self.seats, now) {
+                    self.rows(&packet, now);
+                }
+            }
             Ok(_) => {}
-            Err(_) => match Packet::parse(bytes) {
-                Ok(packet) if packet.kind == Kind::Refusal => self.refused(source, &packet),
-                _ => {}
-            },
+            Err(_) => {
+                if let Ok(packet) = Packet::parse(bytes) {
+                    self.answered(source, &packet, now);
+                }
+            }
         }
     }
 
-    /// A node refuses a hello. One that was late, so that rounds have ended since, says nothing.
-    fn refused(&mut self, source: SocketAddr, packet: &Packet<'_>) {
+    /// A node welcomes or refuses this worker. A refusal that was late, so that rounds have ended since, says nothing.
+    fn answered(&mut self, source: SocketAddr, packet: &Packet<'_>, now: Time) {
+        let is_ours =
+            self.is_ours(source, packet.header) && self.keys.is_of_incarnation(packet.header);
+        if !is_ours || !self.seats.is_answer(packet) {
+            return;
+        }
         let is_late = packet.header.round.get() < self.worker.version();
-        let is_heard = self.is_ours(source, packet.header) && self.seats.is_answer(packet);
-        if !is_late && is_heard {
+        if packet.kind == Kind::Welcome {
+            let age = self.seats.hear_welcome(packet);
+            self.keys.learn(age, &mut self.seats, now);
+        } else if packet.kind == Kind::Refusal && !is_late {
             let refused = self.seats.refused(packet);
             self.error.get_or_insert(refused);
         }
     }
 
     /// Whether a packet is for this worker, from the node that it names.
-    fn is_ours(&self, source: SocketAddr, header: &wiresum_wire::Header) -> bool {
-        (header.job.get(), header.job_key.get()) == (self.job.id, self.key.0)
+    fn is_ours(&self, source: SocketAddr, header: &Header) -> bool {
+        header.job.get() == self.job.id
             && u32::from(header.contributor) == self.rank
             && self.job.address(header.node.get()) == Some(source)
     }
@@ -160,6 +180,7 @@ impl Member {
 
     /// Gives `send` what is to be sent now.
     pub fn poll(&mut self, now: Time, mut send: impl FnMut(SocketAddr, &[u8])) {
+        self.keys.turn(self.worker.version() + 1, &mut self.seats, now);
         while let Some((to, bytes)) = self.seats.poll(now, self.worker.version()) {
             send(to, &bytes);
         }
@@ -193,11 +214,12 @@ impl Member {
     pub fn poll_timeout(&self) -> Option<Time> {
         let worker = self.worker.poll_timeout().filter(|_| self.has_joined());
         let acknowledgements = self.acknowledgements.poll_timeout();
-        [worker, self.seats.poll_timeout(), acknowledgements].into_iter().flatten().min()
+        let renewal = self.keys.poll_timeout(&self.seats);
+        [worker, self.seats.poll_timeout(), acknowledgements, renewal].into_iter().flatten().min()
     }
 
     fn envelope(&self, node: u16) -> Envelope {
-        let (job, key, room) = (self.job.job_id(), self.key, self.job.room());
-        Envelope { job, key, node, peer: self.rank as u8, incarnation: 0, room }
+        let (job, keys, room) = (self.job.job_id(), self.keys.keys(), self.job.room());
+        Envelope { job, keys, node, peer: self.rank as u8, incarnation: 0, room }
     }
 }

@@ -9,6 +9,7 @@ mod host;
 mod job;
 pub mod keyed;
 mod member;
+mod renewal;
 mod seats;
 
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use thiserror::Error;
 
 use crate::worker::WorkerError;
 
+pub use crate::packet::Renewal;
 pub use host::{Host, HostCounters, HostError};
 pub use job::{FORMAT, Job, JobError};
 pub use member::Member;
@@ -28,12 +30,14 @@ pub type Datagram = (SocketAddr, Vec<u8>);
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum MemberError {
     /// A node does not let it in.
-    #[error("node {node} at {address} refuses this rank: {reason}")]
+    #[error("node {node} at {address} refuses this rank, {rank}: {reason}")]
     Refused {
         /// The node.
         node: u16,
         /// Where it is.
         address: SocketAddr,
+        /// The worker's number.
+        rank: u8,
         /// Why, and what to do.
         reason: &'static str,
     },

@@ -23,6 +23,9 @@ const SILENCE_US: u64 = 100_000;
 pub(super) struct Seats {
     seats: BTreeMap<u16, Seat>,
     hello: Vec<u8>,
+    sender: u8,
+    /// How far keys are renewed, as hellos say it.
+    age: KeyAge,
 }
 
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ struct Seat {
     key: Option<SeatKey>,
     /// The node's; unknown until it has welcomed this participant.
     incarnation: Option<u32>,
+    /// How far keys are renewed, as the node's welcomes say it.
+    told: KeyAge,
     heard: Time,
     hello_at: Time,
 }
@@ -82,10 +87,12 @@ impl Seats {
         incarnation: u64,
     ) -> Self {
         let unknown = |(node, address, key)| {
+            let (incarnation, told) = Default::default();
             let (heard, hello_at) = (Time(0), Time(0));
-            (node, Seat { address, key, incarnation: None, heard, hello_at })
+            (node, Seat { address, key, incarnation, told, heard, hello_at })
         };
-        let payload = hello_payload(incarnation, digest, KeyAge::default());
+        let age = KeyAge::default();
+        let payload = hello_payload(incarnation, digest, age);
         let header = Header {
             job: job.into(),
             job_key: job_key.0.into(),
@@ -94,7 +101,7 @@ impl Seats {
             ..Header::new(Kind::Hello)
         };
         let hello = [header.as_bytes(), &payload].concat();
-        Self { seats: places.map(unknown).collect(), hello }
+        Self { seats: places.map(unknown).collect(), hello, sender, age }
     }
 
     pub(super) fn address(&self, node: u16) -> SocketAddr {
@@ -106,6 +113,27 @@ impl Seats {
         self.seats.values().all(|seat| seat.incarnation.is_some())
     }
 
+    /// Whether every node has said that it knows how far keys are renewed.
+    pub(super) fn are_told(&self) -> bool {
+        self.seats.values().all(|seat| seat.told.covers(self.age))
+    }
+
+    /// Keys are renewed so far: nodes are told until they say that they know.
+    pub(super) fn tell(&mut self, age: KeyAge, now: Time) {
+        self.age = age;
+        let untold = self.seats.values_mut().filter(|seat| !seat.told.covers(age));
+        untold.for_each(|seat| seat.hello_at = seat.hello_at.min(now));
+    }
+
+    /// A node has welcomed this participant, and says how far keys are renewed.
+    pub(super) fn hear_welcome(&mut self, packet: &Packet<'_>) -> KeyAge {
+        let age = KeyAge::read(packet.payload);
+        if let Some(seat) = self.seats.get_mut(&packet.header.node.get()) {
+            seat.told = seat.told.max(age);
+        }
+        age
+    }
+
     /// Nodes that have said nothing since.
     pub(super) fn silent_since(&self, since: Time) -> impl Iterator<Item = (u16, SocketAddr)> {
         let is_silent = move |(_, seat): &(u16, &Seat)| seat.heard <= since;
@@ -115,8 +143,10 @@ impl Seats {
 
     /// A node has said something.
     pub(super) fn heard(&mut self, node: u16, now: Time) {
-        if let Some(seat) = self.seats.get_mut(&node) {
-            (seat.heard, seat.hello_at) = (now, Time(now.0 + SILENCE_US));
+        let Some(seat) = self.seats.get_mut(&node) else { return };
+        seat.heard = now;
+        if seat.told.covers(self.age) {
+            seat.hello_at = Time(now.0 + SILENCE_US);
         }
     }
 
@@ -142,6 +172,9 @@ impl Seats {
             Some(known) if (incarnation.wrapping_sub(known) as i32) > 0 => Standing::Restarted,
             Some(_) => return Standing::Outdated,
         };
+        if standing == Standing::Restarted {
+            seat.told = KeyAge::default();
+        }
         seat.incarnation = Some(incarnation);
         standing
     }
@@ -163,9 +196,12 @@ impl Seats {
                 "it serves a newer incarnation, or rounds of this one are over: give a larger one"
             }
             Some(RefusalReason::NotExpected) => "the job has no participant with this number",
+            Some(RefusalReason::AheadOfClock) => {
+                "its clock is ahead: by the node's, keys were renewed before half of their time was over; set it right and begin the job anew"
+            }
             _ => "it does not serve this job",
         };
-        MemberError::Refused { node, address: self.address(node), reason }
+        MemberError::Refused { node, address: self.address(node), rank: self.sender, reason }
     }
 
     /// The next hello that is due. `version` is what rounds are over for this participant.
@@ -175,6 +211,7 @@ impl Seats {
         let mut hello = self.hello.clone();
         let (header, payload) = Header::mut_from_prefix(&mut hello).expect("a whole header");
         (header.node, header.round) = ((*node).into(), version.into());
+        self.age.write(payload);
         seat.key?.prove(header, payload);
         Some((seat.address, hello))
     }
@@ -185,17 +222,19 @@ impl Seats {
     }
 }
 
-/// The answer to a hello: what it said, with the proof of the node that it names.
+/// The answer to a hello, with the proof of the node that it names: what the hello said, and how far the node's keys are
+/// renewed, or why it refuses.
 pub(super) fn answer(
     packet: &Packet<'_>,
-    kind: Kind,
-    reason: Option<RefusalReason>,
+    verdict: Result<KeyAge, RefusalReason>,
     key: &SeatKey,
 ) -> Vec<u8> {
+    let kind = if verdict.is_ok() { Kind::Welcome } else { Kind::Refusal };
     let mut header = Header { kind: kind as u8, ..*packet.header };
     let mut payload = packet.payload.to_vec();
-    if let Some(reason) = reason {
-        set_word(&mut payload, hello::REASON_WORD, reason as u32);
+    match verdict {
+        Ok(age) => age.write(&mut payload),
+        Err(reason) => set_word(&mut payload, hello::REASON_WORD, reason as u32),
     }
     key.prove(&mut header, &mut payload);
     [header.as_bytes(), &payload[..]].concat()

@@ -6,14 +6,16 @@
 
 mod acknowledgements;
 mod emit;
+mod keys;
 mod long;
 mod parse;
 
 pub use acknowledgements::Acknowledgements;
+pub use keys::{Renewal, RowKeys};
 pub use long::Assembly;
 pub use parse::{from_server, from_switch, report, to_server, to_switch};
 
-use wiresum_wire::{JobId, JobKey, RowDraft, RowKind};
+use wiresum_wire::{JobId, RowDraft, RowKind};
 
 /// Hot rows of one packet are within this many positions of the first.
 pub const FARTHEST_OFFSET: u32 = u16::MAX as u32;
@@ -23,8 +25,8 @@ pub const FARTHEST_OFFSET: u32 = u16::MAX as u32;
 pub struct Envelope {
     /// The job.
     pub job: JobId,
-    /// Its incarnation.
-    pub key: JobKey,
+    /// What packets of its incarnation carry.
+    pub keys: RowKeys,
     /// The server, or the switch, which is numbered after all servers: the one that is addressed or that answers.
     pub node: u16,
     /// The sender, upwards, or the addressee, downwards.
@@ -39,7 +41,7 @@ impl Envelope {
     fn draft(&self, kind: RowKind, round: u32, number: u32) -> RowDraft {
         let mut draft = RowDraft::new(kind);
         let header = &mut draft.header;
-        (header.job, header.job_key) = (self.job.0.into(), self.key.0.into());
+        (header.job, header.job_key) = (self.job.0.into(), self.keys.of(round).0.into());
         (header.node, header.contributor) = (self.node.into(), self.peer);
         (header.round, header.fragment) = (round.into(), number.into());
         draft.rows.stamp = self.incarnation.into();

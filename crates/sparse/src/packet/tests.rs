@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use wiresum_keys::{Keyring, Secret};
 use wiresum_netem::Time;
-use wiresum_wire::{JobId, JobKey, RowPacket};
+use wiresum_wire::{JobId, RowPacket};
 
 use super::*;
 use crate::hot::{HotRow, MapChange, RowId, Tier};
@@ -12,8 +13,9 @@ use crate::table::{Row, TableId};
 const ROOM: usize = 200;
 
 fn envelope() -> Envelope {
-    let (job, key) = (JobId(7), JobKey(0xfeed));
-    Envelope { job, key, node: 2, peer: 5, incarnation: 9, room: ROOM }
+    let ring = Keyring::whole(Secret::from_bytes(b"of a test"));
+    let (job, keys) = (JobId(7), RowKeys::new(&ring, 1, Renewal::default()));
+    Envelope { job, keys, node: 2, peer: 5, incarnation: 9, room: ROOM }
 }
 
 fn datagrams(emit: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Vec<Vec<u8>> {

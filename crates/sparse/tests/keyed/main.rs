@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use wiresum_netem::{Rng, Time};
 use wiresum_sparse::layout::Packaging;
-use wiresum_sparse::live::keyed::{KeyedMember, SERVER, SWITCH};
+use wiresum_sparse::live::Renewal;
+use wiresum_sparse::live::keyed::{KeyedMember, KeyedNode, SERVER, SWITCH};
 use wiresum_switch::keyed::Pair;
 use wiresum_testkit::seeds::for_each_seed;
 use world::{Drawn, World};
@@ -28,6 +29,8 @@ fn drawn(seed: u64) -> Drawn {
         rounds: 4,
         packaging: packagings[rng.below(4) as usize],
         loss: [0.0, 0.02, 0.2][rng.below(3) as usize],
+        renewal: Renewal::default(),
+        pause_us: 20_000,
     }
 }
 
@@ -81,6 +84,27 @@ fn every_worker_gets_the_exact_sums_of_every_iteration() {
         runs += 1;
     });
     assert!(runs < SEEDS || repeated > 0 && recirculated > 0, "{repeated}, {recirculated}");
+}
+
+/// Several generations of iterations, and several renewals by time.
+#[test]
+fn sums_are_exact_while_keys_are_renewed() {
+    for_each_seed(TEST, 1, SEEDS / 3, |seed| {
+        let renewal = Renewal { rounds: 16, interval_ms: 200 };
+        let drawn = Drawn { renewal, pause_us: 60_000, rounds: 50, ..drawn(seed) };
+        let mut rng = Rng::new(seed);
+        let mut world = World::new(seed, drawn);
+        world.start(1);
+        for round in 1..=drawn.rounds {
+            iterate(&mut world, &mut rng, &drawn, &format!("seed {seed}, round {round}"));
+        }
+        for member in &world.members {
+            let age = member.key_age();
+            assert!(age.generation >= 2 && age.renewal >= 2, "seed {seed}: {age:?}");
+        }
+        let counters = world.nodes.iter().map(KeyedNode::counters);
+        counters.for_each(|counters| assert_eq!(counters.refused, 0, "seed {seed}"));
+    });
 }
 
 /// A job in the middle of an iteration, and what its workers push.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 use wiresum_netem::{Cargo, Conditions, Network, Next, Rng, Time};
 use wiresum_sparse::layout::Packaging;
+use wiresum_sparse::live::Renewal;
 use wiresum_sparse::live::keyed::{FORMAT, KeyedJob, KeyedMember, KeyedNode, SERVER, SWITCH};
 use wiresum_switch::keyed::Pair;
 
@@ -28,6 +29,9 @@ pub struct Drawn {
     pub packaging: Packaging,
     /// Chance that a packet is lost; it is also that of being repeated, late, or damaged.
     pub loss: f64,
+    pub renewal: Renewal,
+    /// Longest pause of a worker before an iteration, in microseconds.
+    pub pause_us: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +63,7 @@ pub fn job(drawn: Drawn) -> KeyedJob {
         "server": address(usize::from(SERVER)), "switch": address(usize::from(SWITCH)),
         "hot": (0..drawn.hot).collect::<Vec<u64>>(), "registers": drawn.registers, "pairs": drawn.pairs,
         "recirculations": drawn.pairs - 1, "packaging": drawn.packaging,
+        "renewal": drawn.renewal,
     });
     KeyedJob::from_json(&document.to_string()).expect("a job")
 }
@@ -149,8 +154,8 @@ impl World {
     /// Workers will begin an iteration; some are late by as much as it takes.
     pub fn begin(&mut self) {
         let now = self.network.now();
-        let Self { starts, rng, .. } = self;
-        starts.iter_mut().for_each(|start| *start = Some(Time(now.0 + rng.below(20_000))));
+        let Self { starts, rng, drawn, .. } = self;
+        starts.iter_mut().for_each(|start| *start = Some(Time(now.0 + rng.below(drawn.pause_us))));
     }
 
     fn has_all(&self, worker: usize) -> bool {

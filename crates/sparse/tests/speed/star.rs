@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wiresum_netem::{Cargo, Conditions, Network, Next, OVERHEAD_BYTES, Rng, Time};
 use wiresum_sparse::hot::{FORMAT as HOT, HotRow, HotRows, RowId, Tier};
-use wiresum_sparse::live::{FORMAT, Host, Job, Member};
+use wiresum_sparse::live::{FORMAT, Host, Job, Member, Renewal};
 use wiresum_sparse::optimizer::{Optimizer, Sgd};
 use wiresum_sparse::table::{Initial, RowIds, TableId, TableSpec};
 use wiresum_wire::{RowKind, RowPacket};
@@ -288,6 +288,7 @@ fn job(load: &Load) -> Job {
         hot: Some(hot),
         tracking: None,
         memory_bytes: 1 << 30,
+        renewal: Renewal::default(),
         packet_bytes: 1472,
         secret: "99".repeat(32),
     }

@@ -48,14 +48,12 @@ pub fn load(
     image: &Image,
     options: &KeyedOptions,
     arrangement: &Arrangement,
-    jobs: &[JobId],
+    directory: &Directory,
 ) -> Result<Kernel, XdpError> {
-    limit("tables of hot keys", arrangement.tables.len(), MAX_STREAMS)?;
-    limit("jobs with hot keys", jobs.len(), MAX_JOBS)?;
     limit("register arrays", arrangement.spec.registers as usize, MAX_REGISTERS)?;
     let cells = u64::from(arrangement.spec.registers) * u64::from(arrangement.cells);
     limit("cells of all registers", cells as usize, u32::MAX as usize)?;
-    let kernel = sized(image, options, arrangement, jobs)?;
+    let kernel = sized(image, options, arrangement, directory)?;
     for (index, table) in arrangement.tables.iter().enumerate() {
         fill(&kernel, options, arrangement, index, table)?;
     }
@@ -66,14 +64,13 @@ fn sized(
     image: &Image,
     options: &KeyedOptions,
     arrangement: &Arrangement,
-    jobs: &[JobId],
+    directory: &Directory,
 ) -> Result<Kernel, XdpError> {
     let mut open = kernel::open(image)?;
     let lock_entries = options.lock_tables.into();
     let config = Config { max_payload: MAX_PAYLOAD as u32, lock_entries };
     let spec = arrangement.spec;
     let keyed = KeyedConfig { pairs: spec.pairs, recirculations: spec.recirculations };
-    let directory = directory(options, arrangement, jobs);
     let keys: usize = arrangement.tables.iter().map(|table| table.homes.len()).sum();
     for mut map in open.maps_mut() {
         let sized = match map.name().to_str() {
@@ -100,7 +97,14 @@ fn sized(
     Ok(Kernel { object: kernel::load(open)? })
 }
 
-fn directory(options: &KeyedOptions, arrangement: &Arrangement, jobs: &[JobId]) -> Directory {
+/// What the program is to know of these tables.
+pub fn directory(
+    options: &KeyedOptions,
+    arrangement: &Arrangement,
+    jobs: &[JobId],
+) -> Result<Directory, XdpError> {
+    limit("tables of hot keys", arrangement.tables.len(), MAX_STREAMS)?;
+    limit("jobs with hot keys", jobs.len(), MAX_JOBS)?;
     let mut directory = Directory::new_zeroed();
     (directory.endpoint_count, directory.endpoints[0]) = (1, Endpoint::from(options.address));
     for (index, table) in arrangement.tables.iter().enumerate() {
@@ -118,7 +122,7 @@ fn directory(options: &KeyedOptions, arrangement: &Arrangement, jobs: &[JobId]) 
         };
     }
     directory.stream_count = arrangement.tables.len() as u32;
-    directory
+    Ok(directory)
 }
 
 fn members(table: &Arranged) -> u32 {

@@ -13,14 +13,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use libbpf_rs::MapFlags;
 use wiresum_keys::Keyring;
 use wiresum_protocol::Quota;
+use wiresum_protocol::association::{GENERATIONS, RENEWALS, ValueKeys};
 use wiresum_switch::keyed::{Arrangement, Home, MAX_WORKERS};
 use wiresum_wire::{JobId, JobKey, NodeId, Verdict};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-use crate::engine::child_index;
+use crate::engine::{DIRECTORY, child_index};
 use crate::kernel::{self, Image, Kernel};
 use crate::layout::{
-    Budget, Endpoint, Hearing, NO_JOB, Peer, STRANGERS_BUDGET, Tally, control_budget, values_budget,
+    Budget, Directory, Endpoint, Hearing, NO_JOB, Peer, STRANGERS_BUDGET, Stream, Tally,
+    control_budget, values_budget,
 };
 use crate::rows::RowJudgement;
 use crate::slots::CheckQueue;
@@ -46,6 +48,8 @@ pub struct KeyedOptions {
 pub struct KeyedProgram {
     kernel: Kernel,
     arrangement: Arrangement,
+    /// As the program reads it.
+    directory: Directory,
     /// Jobs by index.
     jobs: Vec<JobId>,
     /// By job index.
@@ -66,7 +70,8 @@ impl KeyedProgram {
     pub fn load(options: &KeyedOptions, arrangement: Arrangement) -> Result<Self, XdpError> {
         XdpAggregator::check_support()?;
         let jobs = load::jobs(&arrangement);
-        let kernel = load::load(&PROGRAM, options, &arrangement, &jobs)?;
+        let directory = load::directory(options, &arrangement, &jobs)?;
+        let kernel = load::load(&PROGRAM, options, &arrangement, &directory)?;
         let completions = CheckQueue::of(&kernel)?;
         kernel.put("budgets", &STRANGERS_BUDGET, &Budget::from(Quota::strangers()))?;
         for job in 0..jobs.len() {
@@ -74,7 +79,8 @@ impl KeyedProgram {
         }
         let (keys, tags) = (vec![JobKey(0); jobs.len()], vec![0; arrangement.tables.len()]);
         let links = Vec::new();
-        Ok(Self { kernel, arrangement, jobs, keys, tags, tag: 0, completions, links })
+        let tag = 0;
+        Ok(Self { kernel, arrangement, directory, jobs, keys, tags, tag, completions, links })
     }
 
     /// Runs the program on a network interface of this namespace until this object is dropped, or the process dies.
@@ -86,7 +92,8 @@ impl KeyedProgram {
         Ok(())
     }
 
-    /// Takes packets of a job in this incarnation. Workers are to be admitted, and iterations to be opened, anew.
+    /// Takes packets of a job in this incarnation. Workers are to be admitted, and iterations to be opened, anew. Until
+    /// [`Self::renew`], packets of pairs carry the incarnation's key in every iteration.
     ///
     /// # Errors
     /// [`XdpError::UnknownJob`], or the kernel's refusal.
@@ -94,7 +101,23 @@ impl KeyedProgram {
         self.stop(job)?;
         let index = self.job(job)?;
         self.keys[index] = key;
+        self.renew(job, 0, [[key; GENERATIONS]; RENEWALS])?;
         self.kernel.run_job(index, key)
+    }
+
+    /// From now on packets of pairs carry these keys, where an iteration stands for two to the power of `round_shift`
+    /// positions.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn renew(&mut self, job: JobId, round_shift: u8, keys: ValueKeys) -> Result<(), XdpError> {
+        let index = self.job(job)?;
+        let value_keys = keys.map(|keys| keys.map(|JobKey(key)| key));
+        let is_its = |stream: &&mut Stream| usize::from(stream.job_index) == index;
+        for stream in self.directory.streams.iter_mut().filter(is_its) {
+            (stream.value_keys, stream.round_shift) = (value_keys, round_shift);
+        }
+        self.kernel.put(DIRECTORY, &0u32, &self.directory)
     }
 
     /// Takes no packets of a job any more.

@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use wiresum_keys::Keyring;
 use wiresum_protocol::Quota;
+use wiresum_protocol::association::ValueKeys;
 use wiresum_switch::keyed::Arrangement;
 use wiresum_wire::{JobId, JobKey, NodeId, Verdict};
 
@@ -41,6 +42,7 @@ absent! {
     KeyedProgram:
     mut attach(&str, AttachMode) -> Result<(), XdpError>;
     mut run(JobId, JobKey) -> Result<(), XdpError>;
+    mut renew(JobId, u8, ValueKeys) -> Result<(), XdpError>;
     mut stop(JobId) -> Result<(), XdpError>;
     mut set_quota(JobId, Option<Quota>) -> Result<(), XdpError>;
     mut admit(usize, u8, SocketAddr) -> Result<(), XdpError>;

@@ -18,6 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use wiresum_keys::Seat;
 use wiresum_protocol::Quota;
+use wiresum_protocol::association::{GENERATIONS, RENEWALS, ValueKeys};
 use wiresum_wire::{Contributor, JobId, JobKey, MAX_CONTRIBUTORS, SubModelId, Verdict};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -184,7 +185,8 @@ impl RowsProgram {
         Ok(())
     }
 
-    /// Takes packets of a job in this incarnation. Workers are to be admitted, and rounds to be opened, anew.
+    /// Takes packets of a job in this incarnation. Workers are to be admitted, and rounds to be opened, anew. Until
+    /// [`Self::renew`], packets of rows carry the incarnation's key in every round.
     ///
     /// # Errors
     /// [`XdpError::UnknownJob`], or the kernel's refusal.
@@ -192,7 +194,21 @@ impl RowsProgram {
         self.stop(job)?;
         let index = self.places.job(job)?;
         self.keys[index] = key;
+        self.renew(job, 0, [[key; GENERATIONS]; RENEWALS])?;
         self.kernel.run_job(index, key)
+    }
+
+    /// From now on packets of rows carry these keys, where a round stands for two to the power of `round_shift` positions.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn renew(&mut self, job: JobId, round_shift: u8, keys: ValueKeys) -> Result<(), XdpError> {
+        let value_keys = keys.map(|keys| keys.map(|JobKey(key)| key));
+        for stream in self.places.of_job(self.places.job(job)?) {
+            let stream = &mut self.places.directory.streams[stream];
+            (stream.value_keys, stream.round_shift) = (value_keys, round_shift);
+        }
+        self.publish()
     }
 
     /// Takes no packets of a job any more.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 use wiresum_protocol::Quota;
+use wiresum_protocol::association::ValueKeys;
 use wiresum_wire::{Contributor, JobId, JobKey, SubModelId, Verdict};
 
 use crate::{AttachMode, HotStream, XdpAggregator, XdpError};
@@ -68,6 +69,7 @@ absent! {
     mut remove(JobId) -> Result<(), XdpError>;
     mut attach(&str, AttachMode) -> Result<(), XdpError>;
     mut run(JobId, JobKey) -> Result<(), XdpError>;
+    mut renew(JobId, u8, ValueKeys) -> Result<(), XdpError>;
     mut stop(JobId) -> Result<(), XdpError>;
     mut set_quota(JobId, Option<Quota>) -> Result<(), XdpError>;
     mut admit(JobId, SubModelId, Contributor, SocketAddr) -> Result<(), XdpError>;

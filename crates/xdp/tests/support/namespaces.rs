@@ -48,6 +48,28 @@ impl Drop for Namespace {
     }
 }
 
+/// A switch at 10.OCTET.h.254 with a port `p{h}` for each host h, and the hosts, which are at 10.OCTET.h.1 behind `e0`.
+#[allow(dead_code, reason = "each test uses a part")]
+pub fn star(label: &str, octet: u8, hosts: usize) -> (Namespace, Vec<Namespace>) {
+    let switch = Namespace::new(label);
+    let host = |number: usize| {
+        let host = Namespace::new(&format!("{label}-{number}"));
+        let port = format!("p{number}");
+        let ends = ["type", "veth", "peer", "name", "e0", "netns", &host.name];
+        switch.ip(&[&["link", "add", &port][..], &ends].concat());
+        switch.ip(&["addr", "add", &format!("10.{octet}.{number}.254/24"), "dev", &port]);
+        switch.ip(&["link", "set", &port, "up"]);
+        host.ip(&["addr", "add", &format!("10.{octet}.{number}.1/24"), "dev", "e0"]);
+        host.ip(&["link", "set", "e0", "up"]);
+        host.ip(&["route", "add", "default", "via", &format!("10.{octet}.{number}.254")]);
+        host.enter(|| wiresum_xdp::attach_pass_program("e0")).expect("the pass program attaches");
+        host
+    };
+    let hosts = (0..hosts).map(host).collect();
+    switch.enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")).expect("a switch");
+    (switch, hosts)
+}
+
 /// Whether namespaces can be made here; says so aloud if not.
 pub fn namespaces_work() -> bool {
     // Tests of one process run at once, and only one of them could make the probe.

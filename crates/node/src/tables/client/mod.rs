@@ -138,7 +138,7 @@ impl RowClient {
 
     /// Counts since joining, by name.
     #[must_use]
-    pub fn statistics(&self) -> [(&'static str, u64); 5] {
+    pub fn statistics(&self) -> [(&'static str, u64); 7] {
         self.shared.statistics()
     }
 

@@ -85,14 +85,17 @@ impl Shared {
         self.lock().member.worker().version()
     }
 
-    pub(super) fn statistics(&self) -> [(&'static str, u64); 5] {
+    pub(super) fn statistics(&self) -> [(&'static str, u64); 7] {
         let state = self.lock();
+        let keys = state.member.key_age();
         [
             ("rounds", state.member.worker().version().into()),
             ("datagrams_sent", state.sent.datagrams),
             ("bytes_sent", state.sent.bytes),
             ("map_version", state.member.worker().map().version().into()),
             ("messages_repeated", state.member.worker().repeated()),
+            ("key_generation", keys.generation.into()),
+            ("key_renewals", keys.renewal.into()),
         ]
     }
 

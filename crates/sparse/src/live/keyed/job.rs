@@ -10,7 +10,8 @@ use wiresum_wire::{HEADER_LEN, JobId, JobKey, MAX_PAYLOAD, ROW_HEADER_LEN, RowKi
 use crate::keyed::HotKeys;
 use crate::layout::Packaging;
 use crate::live::JobError;
-use crate::live::job::{check_format, check_secret, parsed, wrong};
+use crate::live::job::{check_format, check_renewal, check_secret, parsed, wrong};
+use crate::packet::Renewal;
 
 /// The document's name and version.
 pub const FORMAT: &str = "wiresum-keyed-job/1";
@@ -53,6 +54,9 @@ pub struct KeyedJob {
     /// Most times that a packet goes through the pipeline again.
     #[serde(default = "recirculations")]
     pub recirculations: u32,
+    /// How often the keys of packets of pairs are renewed.
+    #[serde(default, skip_serializing_if = "Renewal::is_default")]
+    pub renewal: Renewal,
     /// What strangers do not know: 64 hexadecimal digits.
     pub secret: String,
 }
@@ -79,6 +83,7 @@ impl KeyedJob {
     fn validate(&self) -> Result<(), JobError> {
         check_format(&self.format, FORMAT)?;
         check_secret(&self.secret)?;
+        check_renewal(&self.renewal)?;
         if self.server == self.switch {
             return Err(wrong("switch", "is at the server's address: give each its own"));
         }
@@ -197,6 +202,7 @@ mod tests {
             ("registers", json!(0), "0 registers: a program has one at least"),
             ("workers", json!(33), "33 workers, 1 to 32 are possible"),
             ("hot", json!([7, 7]), "key 7 is hot twice"),
+            ("renewal", json!({"rounds": 9, "interval_ms": 200}), "renewal rounds is 9"),
             ("more", json!(1), "unknown field `more`"),
         ];
         for (field, value, message) in cases {

@@ -6,18 +6,20 @@ use std::sync::Arc;
 
 use wiresum_netem::Time;
 use wiresum_switch::keyed::{Packet, Pair};
-use wiresum_wire::{JobKey, Kind, Packet as Control, RowKind, RowPacket};
+use wiresum_wire::control::KeyAge;
+use wiresum_wire::{Kind, Packet as Control, RowKind, RowPacket};
 
 use super::job::{MAP_VERSION, SERVER, SWITCH, TABLE};
-use super::{KeyedJob, datagram, is_of};
+use super::{KeyedJob, datagram};
 use crate::keyed::{Host, HotKeys};
 use crate::live::MemberError;
+use crate::live::renewal::WorkerKeys;
 use crate::live::seats::{Seats, Standing};
 
 /// A worker with its seats at the switch and the server.
 pub struct KeyedMember {
     job: Arc<KeyedJob>,
-    key: JobKey,
+    keys: WorkerKeys,
     host: Host,
     hot: HotKeys,
     seats: Seats,
@@ -35,7 +37,7 @@ impl KeyedMember {
         assert!(rank < job.workers, "rank {rank} of {}", job.workers);
         Self {
             job: Arc::clone(job),
-            key: job.key(incarnation),
+            keys: WorkerKeys::new(job.keys(), job.renewal, incarnation),
             host: Host::new(rank, TABLE, MAP_VERSION, [SERVER]),
             hot: job.hot_keys(),
             seats: Seats::of_pairs(job, &[SERVER, SWITCH], rank, incarnation),
@@ -48,6 +50,12 @@ impl KeyedMember {
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.seats.are_taken()
+    }
+
+    /// How far the keys of its packets of pairs are renewed.
+    #[must_use]
+    pub fn key_age(&self) -> KeyAge {
+        self.keys.keys().age()
     }
 
     /// Why it cannot go on, if it cannot.
@@ -89,8 +97,9 @@ impl KeyedMember {
     /// A datagram has come.
     pub fn handle(&mut self, source: SocketAddr, bytes: &[u8], now: Time) {
         if let Ok(packet) = RowPacket::parse(bytes) {
-            let node = packet.header.node.get();
-            if is_of(&self.job, self.key, packet.header) && self.job.address(node) == Some(source) {
+            let (node, header) = (packet.header.node.get(), packet.header);
+            let is_ours = header.job.get() == self.job.id && self.job.address(node) == Some(source);
+            if is_ours && self.keys.hear(header, &mut self.seats, now) {
                 self.seats.heard(node, now);
                 self.taken(node, &packet, now);
             }
@@ -113,12 +122,16 @@ impl KeyedMember {
     fn answered(&mut self, source: SocketAddr, packet: &Control<'_>, now: Time) {
         let node = packet.header.node.get();
         let is_from_node = self.job.address(node) == Some(source);
-        let is_answer = is_of(&self.job, self.key, packet.header) && self.seats.is_answer(packet);
+        let is_of_job = packet.header.job.get() == self.job.id;
+        let is_ours = is_of_job && self.keys.is_of_incarnation(packet.header);
+        let is_answer = is_ours && self.seats.is_answer(packet);
         if !is_from_node || !is_answer {
             return;
         }
         if packet.kind == Kind::Welcome {
             self.seats.heard(node, now);
+            let age = self.seats.hear_welcome(packet);
+            self.keys.learn(age, &mut self.seats, now);
         } else if packet.kind == Kind::Refusal {
             let refused = self.seats.refused(packet);
             self.error.get_or_insert(refused);
@@ -127,13 +140,14 @@ impl KeyedMember {
 
     /// Gives `send` what is to be sent now.
     pub fn poll(&mut self, now: Time, mut send: impl FnMut(SocketAddr, &[u8])) {
+        self.keys.turn(self.round, &mut self.seats, now);
         while let Some((to, bytes)) = self.seats.poll(now, self.round) {
             send(to, &bytes);
         }
         while self.has_joined()
             && let Some((node, packet)) = self.host.poll_transmit(now)
         {
-            send(self.seats.address(node), &datagram(&self.job, self.key, node, &packet));
+            send(self.seats.address(node), &datagram(&self.job, self.keys.keys(), node, &packet));
         }
     }
 
@@ -141,6 +155,7 @@ impl KeyedMember {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let due = self.host.poll_timeout().filter(|_| self.has_joined());
-        [due, self.seats.poll_timeout()].into_iter().flatten().min()
+        let renewal = self.keys.poll_timeout(&self.seats);
+        [due, self.seats.poll_timeout(), renewal].into_iter().flatten().min()
     }
 }

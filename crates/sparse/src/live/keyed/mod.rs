@@ -9,7 +9,9 @@ mod member;
 mod node;
 
 use wiresum_switch::keyed::Packet;
-use wiresum_wire::{Header, JobKey, RowDraft};
+use wiresum_wire::{Header, RowDraft};
+
+use crate::packet::RowKeys;
 
 pub use job::{FORMAT, KeyedJob, MAP_VERSION, SERVER, SWITCH};
 pub use member::KeyedMember;
@@ -17,8 +19,8 @@ pub use node::{KeyedCounters, KeyedNode};
 pub use wiresum_switch::keyed::Pair;
 
 /// A packet to or from a node of the job, as a datagram.
-fn datagram(job: &KeyedJob, key: JobKey, node: u16, packet: &Packet) -> Vec<u8> {
-    let mut out = Vec::new();
+fn datagram(job: &KeyedJob, keys: RowKeys, node: u16, packet: &Packet) -> Vec<u8> {
+    let (mut out, key) = (Vec::new(), keys.of(packet.round));
     let begun = |kind| {
         let draft = RowDraft::new(kind);
         let (job, job_key, node) = (job.id.into(), key.0.into(), node.into());
@@ -26,9 +28,4 @@ fn datagram(job: &KeyedJob, key: JobKey, node: u16, packet: &Packet) -> Vec<u8> 
     };
     packet.emit(begun, &mut out);
     out
-}
-
-/// Whether a packet is of this incarnation.
-fn is_of(job: &KeyedJob, key: JobKey, header: &Header) -> bool {
-    (header.job.get(), header.job_key.get()) == (job.id, key.0)
 }

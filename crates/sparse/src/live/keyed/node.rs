@@ -5,15 +5,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wiresum_keys::SeatKey;
+use wiresum_keys::association::ValueKeys;
 use wiresum_netem::Time;
 use wiresum_switch::keyed::{Body, KeyedSwitch, Packet};
 use wiresum_switch::rmt::Profile;
-use wiresum_wire::control::{RefusalReason, double_word, hello};
+use wiresum_wire::control::{KeyAge, RefusalReason, double_word, hello};
 use wiresum_wire::{JobKey, Kind, Packet as Control, RowPacket, Verdict};
 
 use super::job::{MAP_VERSION, SERVER, SWITCH, TABLE};
-use super::{KeyedJob, datagram, is_of};
+use super::{KeyedJob, datagram};
 use crate::keyed::{Address, Host};
+use crate::live::renewal::NodeKeys;
 use crate::live::seats::{Seats, answer};
 use crate::live::{Datagram, HostError};
 use crate::packet::Envelope;
@@ -51,8 +53,7 @@ enum Role {
 
 /// What there is of the running incarnation.
 struct Running {
-    incarnation: u64,
-    key: JobKey,
+    keys: NodeKeys,
     /// The server, or the station: what it sums, and what it sends.
     host: Host,
     /// The open iteration.
@@ -137,7 +138,13 @@ impl KeyedNode {
     /// The key of the incarnation that it serves, once somebody has said hello.
     #[must_use]
     pub fn key(&self) -> Option<JobKey> {
-        self.running.as_ref().map(|running| running.key)
+        self.running.as_ref().map(|running| running.keys.of_joining())
+    }
+
+    /// What packets of pairs may carry, and log2 of the positions that an iteration stands for.
+    #[must_use]
+    pub fn pair_keys(&self) -> Option<(u8, ValueKeys)> {
+        self.running.as_ref().map(|running| running.keys.all())
     }
 
     /// The open iteration; 0 before somebody has said hello.
@@ -185,42 +192,48 @@ impl KeyedNode {
         let key = self.keys.get(sender).copied();
         let key = key.filter(|key| is_here && key.is_proven(packet.header, packet.payload));
         let Some(key) = key else { return self.counters.foreign += 1 };
-        let reason = self.admit(packet, now).err();
-        if reason.is_none() {
-            self.peers[sender] = Some(source);
-            self.counters.welcomed += 1;
-        } else {
-            self.counters.refused += 1;
+        let admitted = self.admit(packet, now);
+        self.outbox.push_back((source, answer(packet, admitted, &key)));
+        if admitted.is_err() {
+            return self.counters.refused += 1;
         }
-        let kind = if reason.is_none() { Kind::Welcome } else { Kind::Refusal };
-        self.outbox.push_back((source, answer(packet, kind, reason, &key)));
-        if reason.is_none() && packet.header.contributor < self.job.workers {
-            self.tell_incarnation(source, packet.header.contributor);
+        self.counters.welcomed += 1;
+        let age = KeyAge::read(packet.payload);
+        // A hello under a key that is over gets an answer and no seat: its sender says hello again with what that tells.
+        if self.running.as_ref().is_some_and(|running| !running.keys.is_over(age)) {
+            self.peers[sender] = Some(source);
+            if packet.header.contributor < self.job.workers {
+                self.tell_incarnation(source, packet.header.contributor);
+            }
         }
     }
 
     /// Tells a worker which incarnation of the node has welcomed it, so that a restart is noticed. A station is not told:
     /// what it waits for, workers wait for too.
     fn tell_incarnation(&mut self, to: SocketAddr, peer: u8) {
-        let Some(Running { key, .. }) = self.running else { return };
+        let Some(running) = &self.running else { return };
         let (job, node, incarnation) = (self.job.job_id(), self.node, self.own);
-        let envelope = Envelope { job, key, node, peer, incarnation, room: 0 };
+        let keys = running.keys.keys();
+        let envelope = Envelope { job, keys, node, peer, incarnation, room: 0 };
         envelope.restorable(0, |bytes| self.outbox.push_back((to, bytes.to_vec())));
     }
 
-    /// Whether a sender belongs here; a newer incarnation of the job begins anew.
-    fn admit(&mut self, packet: &Control<'_>, now: Time) -> Result<(), RefusalReason> {
+    /// Whether a sender belongs here, and how far keys are renewed; a newer incarnation of the job begins anew.
+    fn admit(&mut self, packet: &Control<'_>, now: Time) -> Result<KeyAge, RefusalReason> {
         if double_word(packet.payload, hello::PLAN_DIGEST_WORD) != self.digest {
             return Err(RefusalReason::OtherPlan);
         }
         let incarnation = double_word(packet.payload, hello::INCARNATION_WORD);
-        match &self.running {
-            Some(running) if running.incarnation > incarnation => Err(RefusalReason::Superseded),
-            Some(running) if running.incarnation == incarnation => Ok(()),
-            _ => {
-                self.begin(incarnation, now);
-                Ok(())
+        let running = self.running.as_ref().map(|running| running.keys.incarnation());
+        if running.is_none_or(|running| running < incarnation) {
+            self.begin(incarnation, now);
+        }
+        match &mut self.running {
+            Some(running) if running.keys.incarnation() == incarnation => {
+                running.keys.hear(KeyAge::read(packet.payload), now)?;
+                Ok(running.tell_renewal(now))
             }
+            _ => Err(RefusalReason::Superseded),
         }
     }
 
@@ -246,8 +259,8 @@ impl KeyedNode {
             });
             Role::Switch(Box::new(seats), program)
         };
-        let key = job.key(incarnation);
-        self.running = Some(Running { incarnation, key, host, round: 1, role });
+        let keys = NodeKeys::new(job.keys(), job.renewal, incarnation);
+        self.running = Some(Running { keys, host, round: 1, role });
         self.send_hellos(now);
     }
 
@@ -255,10 +268,12 @@ impl KeyedNode {
     fn answered(&mut self, source: SocketAddr, packet: &Control<'_>, now: Time) {
         let is_from_server = self.job.address(SERVER) == Some(source);
         match &mut self.running {
-            Some(Running { role: Role::Switch(seats, _), .. })
+            Some(Running { role: Role::Switch(seats, _), keys, .. })
                 if is_from_server && seats.is_answer(packet) && packet.kind == Kind::Welcome =>
             {
                 seats.welcomed(SERVER, now);
+                keys.learn(seats.hear_welcome(packet));
+                seats.tell(keys.keys().age(), now);
             }
             _ => self.counters.foreign += 1,
         }
@@ -266,7 +281,8 @@ impl KeyedNode {
 
     fn pairs(&mut self, source: SocketAddr, datagram: &RowPacket<'_>, now: Time) {
         let header = datagram.header;
-        let is_ours = self.key().is_some_and(|key| is_of(&self.job, key, header));
+        let is_ours = header.job.get() == self.job.id
+            && self.running.as_ref().is_some_and(|running| running.keys.takes(header));
         if !is_ours {
             return self.counters.foreign += 1;
         }
@@ -315,7 +331,7 @@ impl KeyedNode {
 
     /// A packet goes through the switch's pipeline.
     fn pass(&mut self, from: SocketAddr, packet: &Packet) {
-        let Some(Running { key, role: Role::Switch(_, Some(program)), .. }) = &mut self.running
+        let Some(Running { keys, role: Role::Switch(_, Some(program)), .. }) = &mut self.running
         else {
             // A program beneath leaves to the station what it cannot take, and counts it.
             return;
@@ -326,7 +342,7 @@ impl KeyedNode {
         self.counters.duplicates += u64::from(handled.verdict == Verdict::Duplicate);
         self.counters.wrong += u64::from(handled.verdict == Verdict::Wrong);
         if handled.is_acknowledged() {
-            let answer = datagram(&self.job, *key, SWITCH, &packet.acknowledgement());
+            let answer = datagram(&self.job, keys.keys(), SWITCH, &packet.acknowledgement());
             self.outbox.push_back((from, answer));
         }
         if handled.is_complete {
@@ -364,7 +380,7 @@ impl KeyedNode {
                 Role::Server => peers[usize::from(to)],
                 Role::Switch(..) => job.address(to),
             };
-            let bytes = datagram(job, running.key, SERVER, &packet);
+            let bytes = datagram(job, running.keys.keys(), SERVER, &packet);
             at.iter().for_each(|at| send(*at, &bytes));
         }
     }
@@ -389,6 +405,15 @@ impl KeyedNode {
 }
 
 impl Running {
+    /// The station tells the server how far keys are renewed.
+    fn tell_renewal(&mut self, now: Time) -> KeyAge {
+        let age = self.keys.keys().age();
+        if let Role::Switch(seats, _) = &mut self.role {
+            seats.tell(age, now);
+        }
+        age
+    }
+
     /// What is for the server waits until that has welcomed the station.
     fn is_ready(&self) -> bool {
         match &self.role {

@@ -13,6 +13,7 @@ use wiresum_netem::Time;
 use wiresum_protocol::Quota;
 use wiresum_sparse::hot::Tier;
 use wiresum_sparse::message::{Closed, FromSwitch, ToServer, ToSwitch};
+use wiresum_sparse::packet::RowKeys;
 use wiresum_wire::control::hello;
 use wiresum_wire::{
     Contributor, Flags, Header, JobId, JobKey, Kind, NodeId, RowDraft, RowHeader, RowKind,
@@ -137,6 +138,27 @@ impl<'a> Pair<'a> {
         }
         draft.rows.stamp.set(MAP_VERSION);
         draft
+    }
+
+    /// Opens a round at the kernel's switch alone, which takes these keys from now on.
+    pub fn open(&mut self, round: u32, keys: &RowKeys) {
+        let (round_shift, all) = keys.all();
+        self.xdp.renew(JOB, round_shift, all).expect("a job of the program");
+        let stream = self.stream().sub_model;
+        self.xdp.open(JOB, stream, round, MAP_VERSION).expect("nobody has the lock");
+        self.reference.round = round;
+    }
+
+    /// What workers' packets carry from now on.
+    pub fn set_key(&mut self, key: JobKey) {
+        self.reference.key = key;
+    }
+
+    /// The frame with a worker's end of the open round.
+    pub fn end_of(&self, rank: u32) -> Vec<u8> {
+        let mut datagram = Vec::new();
+        self.draft(RowKind::End, rank, 0).emit(&[], &mut datagram);
+        udp_frame(self.worker(rank), self.reference.node, &datagram)
     }
 
     /// The frame with a worker's rows at these positions, all values 1.
