@@ -9,8 +9,8 @@ import threading
 import pytest
 import typer
 
+from wiresum.bench.command import parse_counts
 from wiresum.bench.line import measure, processor, profile, streams
-from wiresum.bench.line.command import parse_counts
 from wiresum.bench.line.processor import Spent
 from wiresum.predict.hosts import HostProfile
 
@@ -20,7 +20,7 @@ SAMPLE = {"elapsed": 0.5, "process": 0.4, "engine": 0.1, "machine": 1.0, "softir
 @pytest.mark.parametrize("given", ["", "1", "2,x", "2,,4", "-2"])
 def test_groups_have_members(given):
     with pytest.raises(typer.BadParameter, match="not a list of numbers from 2 up"):
-        parse_counts(given)
+        parse_counts(given, "--workers", least=2)
 
 
 def test_processor_time_counts_what_this_process_does():

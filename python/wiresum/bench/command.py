@@ -137,6 +137,35 @@ def some_of(known: tuple[T, ...], option: str) -> tuple[T, ...]:
     )
 
 
+def counts(default: str, option: str, least: int = 1, most: int | None = None) -> tuple[int, ...]:
+    """A field for a comma-separated list of numbers, each from `least` up, and to `most` where that is given."""
+    return text(default, partial(parse_counts, option=option, least=least, most=most))
+
+
+def parse_counts(given: str, option: str, least: int = 1, most: int | None = None) -> tuple[int, ...]:
+    """Numbers from `2,4`.
+
+    Raises:
+        typer.BadParameter: one is no number, too small or too large.
+    """
+    numbers = [int(word) if word.isdecimal() else -1 for word in given.split(",")]
+    if not all(least <= number and (most is None or number <= most) for number in numbers):
+        upwards = "up" if most is None else f"to {most}"
+        raise typer.BadParameter(
+            f"{given} is not a list of numbers from {least} {upwards}, comma-separated", param_hint=option
+        )
+    return tuple(numbers)
+
+
+def parse_sizes(given: str) -> tuple[int, ...]:
+    """Bytes of tensors from `1MB,25MB`.
+
+    Raises:
+        typer.BadParameter: one is no size.
+    """
+    return tuple(map(parse_size, given.split(",")))
+
+
 def limited(rate: str) -> float:
     """bit/s of links that have to have a rate, as a bound is computed from it."""
     rate_bps = parse_rate(rate)

@@ -5,32 +5,23 @@ from typing import Annotated
 
 import typer
 
-from wiresum.bench.command import ENGINES, Output, RunsOption, command, measuring, show, some_of
+from wiresum.bench.command import (
+    ENGINES,
+    Output,
+    RunsOption,
+    command,
+    counts,
+    measuring,
+    parse_sizes,
+    show,
+    some_of,
+)
 from wiresum.commandline import options
 from wiresum.commandline.groups import text
-from wiresum.commandline.quantities import parse_rate, parse_size
+from wiresum.commandline.quantities import parse_rate
 from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Engine, Transport
 
-MIN_WORKERS = 2
 TRANSPORTS: tuple[Transport, ...] = ("udp", "af_xdp")
-
-
-def parse_counts(given: str) -> tuple[int, ...]:
-    """Numbers of workers from `2,4`.
-
-    Raises:
-        typer.BadParameter: one is no number, or no group.
-    """
-    if not all(word.isdecimal() and int(word) >= MIN_WORKERS for word in given.split(",")):
-        raise typer.BadParameter(
-            f"{given} is not a list of numbers from {MIN_WORKERS} up, as 2,4", param_hint="--workers"
-        )
-    return tuple(map(int, given.split(",")))
-
-
-def parse_sizes(given: str) -> tuple[int, ...]:
-    """Bytes of tensors from `1MB,25MB`."""
-    return tuple(map(parse_size, given.split(",")))
 
 
 @dataclass(frozen=True)
@@ -43,7 +34,7 @@ class Options:
     """
 
     workers: Annotated[tuple[int, ...], typer.Option("--workers", "-n", help="Numbers of hosts, comma-separated")] = (
-        text("2,4", parse_counts)
+        counts("2,4", "--workers", least=2)
     )
     sizes: Annotated[tuple[int, ...], typer.Option("--sizes", help="Sizes of the float32 tensor, comma-separated")] = (
         text("1MB,25MB,100MB", parse_sizes)
