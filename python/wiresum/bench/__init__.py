@@ -30,6 +30,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "aggregator": "wiresum.bench.aggregator.command:aggregator",
         "switch": "wiresum.bench.switch.command:switch",
         "codec": "wiresum.bench.codec.command:codec",
+        "accuracy": "wiresum.bench.accuracy.command:accuracy",
         "rows": "wiresum.bench.rows.command:rows",
         "tracking": "wiresum.bench.tracking.command:tracking",
         "gpu": "wiresum.bench.gpu.command:gpu",
