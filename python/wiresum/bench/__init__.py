@@ -18,6 +18,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "allreduce": "wiresum.bench.allreduce.command:allreduce",
         "collectives": "wiresum.bench.collectives.command:collectives",
         "fsdp": "wiresum.bench.fsdp.command:fsdp",
+        "latency": "wiresum.bench.latency.command:latency",
         "line": "wiresum.bench.line.command:line",
         "sparse-allreduce": "wiresum.bench.sparse_allreduce.command:sparse_allreduce",
         "sparse": "wiresum.bench.sparse.command:sparse",

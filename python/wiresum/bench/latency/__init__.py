@@ -1,0 +1,1 @@
+"""How long the smallest collectives take, and who did them."""
