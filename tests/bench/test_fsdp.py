@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from wiresum.bench.fsdp.command import Options
-from wiresum.bench.fsdp.measure import step_traffic, to_report, width_of
+from wiresum.bench.fsdp.command import Mesh, Options, parse_mesh
+from wiresum.bench.fsdp.measure import ring_traffic, step_traffic, to_report, width_of
+from wiresum.bench.fsdp.network import rows
 from wiresum.cli.main import app
 from wiresum.errors import TestbedError
 from wiresum.predict.collectives import Shape
@@ -45,7 +49,36 @@ def test_a_model_without_a_row_for_each_worker_is_refused():
 def test_a_mesh_of_some_workers_is_refused():
     done = CliRunner().invoke(app, ["bench", "fsdp", "--workers", "4", "--mesh", "2"])
     assert done.exit_code != 0
-    assert "2 shards are not the 4 workers" in " ".join(done.output.split())
+    assert "a mesh of 2 ranks is not the 4 workers" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(("given", "made"), [("4", Mesh(1, 4)), ("2x4", Mesh(2, 4)), ("12x10", Mesh(12, 10))])
+def test_meshes(given, made):
+    assert parse_mesh(given) == made
+    assert Options(mesh=made).grid.ranks == made.replicas * made.shards
+
+
+@pytest.mark.parametrize("given", ["", "1", "2x1", "0x4", "2x", "x4", "2x4x2", "-4", "four"])
+def test_what_is_no_mesh_is_refused(given):
+    with pytest.raises(typer.BadParameter, match="replicas and shards, as 2x4"):
+        parse_mesh(given)
+
+
+def test_without_a_mesh_all_workers_are_shards():
+    assert Options().grid == Mesh(1, 4)
+    assert Options(workers=7).grid == Mesh(1, 7)
+
+
+def test_rows_of_a_mesh_follow_each_other():
+    assert rows(["w0", "w1", "w2", "w3"], 2) == [["w0", "w1"], ["w2", "w3"]]
+
+
+def test_replicas_sum_a_shard_in_a_ring():
+    shard_bytes = BLOCK.elements * BLOCK.element_bytes / BLOCK.workers
+    assert ring_traffic(BLOCK, 1).up == 0
+    assert ring_traffic(BLOCK, 2).up == shard_bytes
+    assert ring_traffic(BLOCK, 4).down == 1.5 * shard_bytes
+    assert step_traffic(BLOCK, 3, replicas=2).up == step_traffic(BLOCK, 3).up + 3 * shard_bytes
 
 
 def test_ratios_are_named_by_way():
@@ -74,3 +107,34 @@ def test_one_way_alone_has_no_ratio_to_the_other():
     runs = [{"overlapped": True, "backend": "wiresum", "seconds": 1, "bytes_up": 1, "bytes_down": 1}]
     report = to_report(options, BLOCK, runs, [])
     assert [ratio.name for ratio in report.ratios] == ["overlap: wiresum / limit"]
+
+
+def quick(*options):
+    """The report of the smallest training, with these options."""
+    words = ["bench", "fsdp", "--quick", "--size", "200kB", "--steps", "1", "--engine", "udp", "--json", *options]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.mark.needs("namespaces")
+def test_rows_of_a_mesh_are_in_the_network_and_columns_are_not():
+    report = quick("--mesh", "2x2", "--workers", "4")
+    assert report["parameters"]["mesh"] == "2x2"
+    shards, replicas = (next(line for line in report["notes"] if line.startswith(axis)) for axis in AXES)
+    assert "Gloo 0 collectives" in shards
+    assert "carried 0 collectives" in replicas
+    assert "its group is not connected to an aggregator" in replicas
+    assert "losses over gloo differ" in " ".join(report["notes"])
+
+
+@pytest.mark.needs("namespaces")
+def test_mixed_precision_travels_in_bfloat16():
+    report = quick("--dtype", "bfloat16")
+    assert {result["dtype"] for result in report["results"]} == {"bfloat16"}
+    summed = [line for line in report["notes"] if "reduce_scatter" in line and line.endswith("summed")]
+    assert summed
+    assert all("bfloat16" in line for line in summed)
+
+
+AXES = ("shards, 2 ranks", "replicas, 2 ranks")

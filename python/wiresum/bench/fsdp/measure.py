@@ -11,17 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.bench.fsdp.command import Options
+from wiresum.bench.fsdp.network import job_of, network
 from wiresum.bench.fsdp.worker import Task
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan.aggregation_plan import LANE_BYTES
-from wiresum.plan.choices import FLOAT32_BYTES, lane_bytes
-from wiresum.plan.job import Job
-from wiresum.plan.options import PlanOptions
-from wiresum.planners import plan
+from wiresum.plan.choices import ELEMENT_BYTES, FLOAT32_BYTES, lane_bytes
 from wiresum.predict.collectives import Shape, Traffic
 from wiresum.testbed import Testbed, run_or_fail
-from wiresum.topology.generators.star import star
 
 PRODUCT = "wiresum"
 WAYS = {False: "unmodified", True: "overlap"}
@@ -33,14 +30,13 @@ def measure(options: Options) -> Report:
     Raises:
         TestbedError: a worker failed, or losses differ.
     """
-    job = Job(copies=True, gradient_bytes=options.size_bytes, lanes=options.lanes)
-    topology, width = star(options.workers, options.rate_bps), width_of(options)
-    placed = plan(topology, job, PlanOptions(engine=options.engine))
-    with Testbed(topology, placed, mtu_bytes=job.mtu_bytes, loopback=False) as bed:
-        measured = run_workers(bed, options, width)
+    width, element_bytes = width_of(options), ELEMENT_BYTES[options.dtype]
+    with network(options) as (bed, plans):
+        measured = run_workers(bed, plans, options, width)
         notes = [*bed.left_out, *measured["notes"], *str(measured["report"]).splitlines()]
-    payload_bytes = job.packet_values * LANE_BYTES
-    block = Shape(width**2, FLOAT32_BYTES, options.workers, payload_bytes, lane_bytes(options.lanes))
+    payload_bytes = job_of(options).packet_values * LANE_BYTES
+    lanes = lane_bytes(options.lanes, element_bytes)
+    block = Shape(width**2, element_bytes, options.grid.shards, payload_bytes, lanes)
     return to_report(options, block, measured["runs"], notes)
 
 
@@ -50,7 +46,7 @@ def width_of(options: Options) -> int:
     Raises:
         TestbedError: nothing is left.
     """
-    width = math.isqrt(options.size_bytes // FLOAT32_BYTES // options.blocks) // options.workers * options.workers
+    width = math.isqrt(options.size_bytes // FLOAT32_BYTES // options.blocks) // options.grid.ranks * options.grid.ranks
     if not width:
         raise TestbedError(
             f"--size: {options.size_bytes} bytes in {options.blocks} blocks are no row for each worker; give more"
@@ -58,18 +54,34 @@ def width_of(options: Options) -> int:
     return width
 
 
-def step_traffic(block: Shape, blocks: int) -> Traffic:
-    """What a step moves on a link: parameters for the forward and the backward pass, and gradients."""
+def step_traffic(block: Shape, blocks: int, replicas: int = 1) -> Traffic:
+    """What a step moves on a link: parameters for the forward and the backward pass, gradients, replicas' sums."""
     gathered, scattered = block.traffic("all_gather"), block.traffic("reduce_scatter")
-    return sum([gathered, gathered, scattered] * blocks, Traffic(0, 0))
+    return sum([gathered, gathered, scattered, ring_traffic(block, replicas)] * blocks, Traffic(0, 0))
 
 
-def run_workers(bed: Testbed, options: Options, width: int) -> dict[str, Any]:
+def ring_traffic(block: Shape, replicas: int) -> Traffic:
+    """What a rank's shard of the gradient moves in a ring of replicas: payload alone, which no ring can do without."""
+    shard_bytes = block.elements * block.element_bytes / block.workers
+    one_way = 2 * (replicas - 1) / replicas * shard_bytes
+    return Traffic(one_way, one_way)
+
+
+def run_workers(bed: Testbed, plans: list[str], options: Options, width: int) -> dict[str, Any]:
     """Runs one process per worker and returns what rank 0 wrote."""
     output = Path(bed.folder) / "fsdp.json"
-    backends = [PRODUCT, *options.against]
     task = Task(
-        backends, options.ways, options.blocks, width, options.steps, options.repeats, options.warmups, str(output)
+        backends=[PRODUCT, *options.against],
+        ways=options.ways,
+        mesh=[options.grid.replicas, options.grid.shards],
+        plans=plans,
+        dtype=options.dtype,
+        blocks=options.blocks,
+        width=width,
+        steps=options.steps,
+        repeats=options.repeats,
+        warmups=options.warmups,
+        output=str(output),
     )
     run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.fsdp.worker", task.to_json()], "the benchmark")
     content: dict[str, Any] = json.loads(output.read_text())
@@ -78,10 +90,12 @@ def run_workers(bed: Testbed, options: Options, width: int) -> dict[str, Any]:
 
 def to_report(options: Options, block: Shape, runs: list[dict[str, Any]], notes: list[str]) -> Report:
     """Medians, the limit, and the ratios that matter."""
-    limit_s = step_traffic(block, options.blocks).seconds(options.rate_bps)
+    limit_s = step_traffic(block, options.blocks, options.grid.replicas).seconds(options.rate_bps)
     results = list(_results(options, limit_s, runs))
     parameters = {
-        "workers": options.workers,
+        "workers": options.grid.ranks,
+        "mesh": str(options.grid),
+        "dtype": options.dtype,
         "rate_bps": options.rate_bps,
         "model_bytes": options.blocks * block.elements * FLOAT32_BYTES,
         "blocks": options.blocks,
@@ -103,7 +117,7 @@ def _results(options: Options, limit_s: float, runs: list[dict[str, Any]]) -> It
                 "collective": "fsdp",
                 "overlapped": overlapped,
                 "backend": backend,
-                "dtype": "float32",
+                "dtype": options.dtype,
                 "steps_per_second": 1 / statistics.median(seconds),
                 "limit_seconds": limit_s,
                 **{
