@@ -192,6 +192,8 @@
 #define WIRESUM_DEMAND_IDLE 0
 /* It has begun a collective whose values it has not sent yet. */
 #define WIRESUM_DEMAND_SENDING 1
+/* None at all: a heartbeat, in the stream of the exponents. */
+#define WIRESUM_DEMAND_ALIVE 2
 
 /* Payload of a probe and of a status. */
 /* State of the slot entry of header.fragment itself: one of the entry states. */
@@ -251,6 +253,11 @@
 /* When the child began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial
  * arithmetic). */
 #define WIRESUM_READY_EPOCH_WORD 9
+/* In a heartbeat of a worker: milliseconds without another one after which it counts as lost, or 0 for
+ * never. */
+#define WIRESUM_READY_DEAD_AFTER_MS_WORD 10
+/* In a heartbeat of a node: one more than the rank of a worker that is lost; else 0. */
+#define WIRESUM_READY_LOST_WORD 11
 /* Words in the payload: whole blocks. */
 #define WIRESUM_READY_WORDS 16
 
@@ -264,6 +271,8 @@
 /* When the node began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial
  * arithmetic). */
 #define WIRESUM_RATE_EPOCH_WORD 6
+/* One more than the rank of a worker that is lost: then the packet tells this and no rate. Else 0. */
+#define WIRESUM_RATE_LOST_WORD 7
 /* Words in the payload. */
 #define WIRESUM_RATE_WORDS 8
 

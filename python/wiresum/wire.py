@@ -144,6 +144,11 @@ READY_LOSS_PPM_WORD: Final = 8
 # When the child began, in sixteenths of a second since 1970; numbers of an earlier
 # epoch are late (serial arithmetic).
 READY_EPOCH_WORD: Final = 9
+# In a heartbeat of a worker: milliseconds without another one after which it counts as
+# lost, or 0 for never.
+READY_DEAD_AFTER_MS_WORD: Final = 10
+# In a heartbeat of a node: one more than the rank of a worker that is lost; else 0.
+READY_LOST_WORD: Final = 11
 # Words in the payload: whole blocks.
 READY_WORDS: Final = 16
 
@@ -158,6 +163,9 @@ RATE_GRANTED_BPS_WORD: Final = 4
 # When the node began, in sixteenths of a second since 1970; numbers of an earlier epoch
 # are late (serial arithmetic).
 RATE_EPOCH_WORD: Final = 6
+# One more than the rank of a worker that is lost: then the packet tells this and no
+# rate. Else 0.
+RATE_LOST_WORD: Final = 7
 # Words in the payload.
 RATE_WORDS: Final = 8
 
@@ -386,6 +394,8 @@ class Demand(IntEnum):
     IDLE = 0
     # It has begun a collective whose values it has not sent yet.
     SENDING = 1
+    # None at all: a heartbeat, in the stream of the exponents.
+    ALIVE = 2
 
 
 class Verdict(IntEnum):

@@ -109,7 +109,10 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
     hello = proof + double(1_700_000_000_000_000) + double(0xFEDCBA9876543210) + [0, 0]
     refusal = [*hello[:6], 3, 0]
     ready = [*proof, 9, 1, *double(10_000_000_000), *double(4_400_000_000), 12_000] + [0] * 7
+    heartbeat = [*proof, 12, 2, *[0] * 6, 1000, 0] + [0] * 4
+    report = [*proof, 0, 2, *[0] * 7, 8] + [0] * 4
     rate = [*proof, 9, 4, *double(5_000_000_000), 0, 0]
+    notice = [*proof, *[0] * 5, 8]
     full = [(i * 2654435761 % 2**32) - 2**31 for i in range(736)]
     cases: dict[str, tuple[str, list[int], dict[str, int]]] = {
         "contribution of 32-bit little-endian lanes": ("contribution", LANES[32], {"flags": LITTLE_ENDIAN}),
@@ -148,6 +151,9 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
         "goodbye": ("goodbye", hello, {"sub_model": 0, "round": 6}),
         "ready to send after a loss": ("ready", ready, {}),
         "rate beyond 32 bits": ("rate", rate, {}),
+        "heartbeat of a worker that counts as lost after a second": ("ready", heartbeat, {"sub_model": 0}),
+        "heartbeat of a node that reports rank 7 lost": ("ready", report, {"sub_model": 0}),
+        "notice that rank 7 is lost": ("rate", notice, {"sub_model": 0}),
     }
     packets = {}
     for name, (kind, lanes, fields) in cases.items():

@@ -6,6 +6,7 @@
 pub mod aggregator;
 pub mod compose;
 pub mod control;
+pub mod liveness;
 pub mod policy;
 pub mod quota;
 pub mod rates;
@@ -15,6 +16,7 @@ pub mod transmitter;
 pub use aggregator::{Aggregator, CLOCK_MARGIN_US, Outcome, Recipients, Verdict};
 pub use compose::Transmit;
 pub use control::ControlHalf;
+pub use liveness::Liveness;
 pub use quota::Quota;
 pub use transmitter::Transmitter;
 pub use wiresum_keys::{Association, association};

@@ -125,6 +125,10 @@ pub mod ready {
         pub const LOSS_PPM_WORD: usize = 8;
         /// When the child began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial arithmetic).
         pub const EPOCH_WORD: usize = 9;
+        /// In a heartbeat of a worker: milliseconds without another one after which it counts as lost, or 0 for never.
+        pub const DEAD_AFTER_MS_WORD: usize = 10;
+        /// In a heartbeat of a node: one more than the rank of a worker that is lost; else 0.
+        pub const LOST_WORD: usize = 11;
         /// Words in the payload: whole blocks.
         pub const WORDS: usize = 16;
     }
@@ -137,6 +141,8 @@ numbers! {
         Idle = 0,
         /// It has begun a collective whose values it has not sent yet.
         Sending = 1,
+        /// None at all: a heartbeat, in the stream of the exponents.
+        Alive = 2,
     }
 }
 
@@ -153,6 +159,8 @@ pub mod rate {
         pub const GRANTED_BPS_WORD: usize = 4;
         /// When the node began, in sixteenths of a second since 1970; numbers of an earlier epoch are late (serial arithmetic).
         pub const EPOCH_WORD: usize = 6;
+        /// One more than the rank of a worker that is lost: then the packet tells this and no rate. Else 0.
+        pub const LOST_WORD: usize = 7;
         /// Words in the payload.
         pub const WORDS: usize = 8;
     }

@@ -46,12 +46,16 @@ pub struct Options {
     pub shut_for: Option<Duration>,
     /// What packets travel by, where plan and host leave a choice.
     pub transport: Preference,
+    /// Tell nodes that this worker is alive, and have it taken for dead after this time without a word: see
+    /// [`Session::keep_alive`]. Without it only deadlines find a worker that is gone.
+    pub dead_after: Option<Duration>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let transport = Preference::default();
-        Self { bind: None, timeout: DEFAULT_JOIN_TIMEOUT, shut_for: None, transport }
+        let timeout = DEFAULT_JOIN_TIMEOUT;
+        Self { bind: None, timeout, shut_for: None, transport, dead_after: None }
     }
 }
 
@@ -210,6 +214,7 @@ impl Engine {
         let mut worker = Session::new(plan, rank, incarnation);
         let now = clock.now();
         options.shut_for.iter().for_each(|period| worker.shut(now.plus(*period), now));
+        options.dead_after.iter().for_each(|after| worker.keep_alive(*after, now));
         worker.join(now.plus(options.timeout), now);
         let joined = options.shut_for.is_none().then_some(joined);
         let waits = joined.is_some();

@@ -345,7 +345,7 @@ impl Tree {
         }
         let last = said.filter(|s| s.demand == demand && !differs(s.most_bps, most_bps));
         let most_bps = match (last, demand) {
-            (_, Demand::Idle) => 0,
+            (_, Demand::Idle | Demand::Alive) => 0,
             (Some(last), Demand::Sending) => last.most_bps,
             (None, Demand::Sending) => most_bps,
         };

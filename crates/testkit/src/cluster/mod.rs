@@ -1,5 +1,6 @@
 //! Whole jobs under virtual time: real workers and aggregators, an emulated network, and the checks that must always hold.
 
+mod node;
 mod plans;
 mod tensor;
 
@@ -13,11 +14,12 @@ use wiresum_wire::{
 use zerocopy::IntoBytes;
 
 use wiresum_protocol::plan::PlanStream;
-use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results};
-use wiresum_protocol::{Aggregator, ControlHalf, Outcome, Plan, Recipients, Transmitter, Verdict};
+use wiresum_protocol::rates::Epoch;
+use wiresum_protocol::{Outcome, Plan, Recipients, Verdict};
 use wiresum_worker::{Departure, SwitchOver};
 use wiresum_worker::{Event, Failure, Participation, Session};
 
+pub use node::Node;
 pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with, with_exchanges};
 pub use tensor::{Call, Integers, Tensor};
 
@@ -50,33 +52,11 @@ pub struct Host {
     pub held_up: Vec<(Failure, Time)>,
 }
 
-/// What a test does with one node.
-pub struct Node {
-    /// Its number in the plan.
-    pub id: NodeId,
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// Sums.
-    pub aggregator: Aggregator,
-    /// Carries sums upwards.
-    pub transmitter: Transmitter,
-    /// Shares out rates.
-    pub negotiator: Negotiator,
-    /// Taken from the network.
-    pub is_dead: bool,
-}
-
 /// Who acts when an alarm goes off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Alarm {
     Worker(usize),
     Node(usize),
-}
-
-fn transmitter(plan: &Plan, node: NodeId, first: FragmentId) -> Transmitter {
-    let mut transmitter = Transmitter::new(plan, node);
-    transmitter.start_at(first);
-    transmitter
 }
 
 /// A datagram on its way.
@@ -124,14 +104,7 @@ impl Cluster {
     /// As [`Self::new`]; the streams' first position is `first`.
     pub fn starting_at(plan: Plan, conditions: Conditions, seed: u64, first: FragmentId) -> Self {
         plan.validate().expect("a valid plan");
-        let node = |n: &wiresum_protocol::plan::Node| Node {
-            id: NodeId(n.id),
-            address: n.address,
-            aggregator: Aggregator::new(&plan, NodeId(n.id)),
-            transmitter: transmitter(&plan, NodeId(n.id), first),
-            negotiator: negotiator(&plan, n, Epoch::default()),
-            is_dead: false,
-        };
+        let node = |planned| Node::new(&plan, planned, first, Epoch::default());
         let nodes = plan.nodes.iter().map(node).collect();
         let mut cluster = Self {
             hosts: Vec::new(),
@@ -187,6 +160,15 @@ impl Cluster {
     /// Has every worker join.
     pub fn join_all(&mut self) {
         (0..self.hosts.len()).for_each(|rank| self.join(rank));
+    }
+
+    /// Has every worker send heartbeats: it is taken for lost after this time without one.
+    pub fn keep_alive(&mut self, dead_after: Duration) {
+        let now = self.now();
+        for rank in 0..self.hosts.len() {
+            self.hosts[rank].session.keep_alive(dead_after, now);
+            self.drive(rank);
+        }
     }
 
     /// Passes a worker's next tensor, with all the time in the world.
@@ -265,8 +247,7 @@ impl Cluster {
         let nodes =
             nodes.filter_map(|(i, n)| Some((n.transmitter.poll_timeout()?, Alarm::Node(i))));
         let daemons = self.nodes.iter().enumerate().filter(|(_, node)| !node.is_dead);
-        let daemons =
-            daemons.filter_map(|(i, n)| Some((n.negotiator.poll_timeout()?, Alarm::Node(i))));
+        let daemons = daemons.filter_map(|(i, n)| Some((n.next_control()?, Alarm::Node(i))));
         workers.chain(nodes).chain(daemons).min()
     }
 
@@ -303,10 +284,10 @@ impl Cluster {
             }
             Alarm::Node(index) => {
                 let now = self.now();
-                self.nodes[index].negotiator.handle_timeout(now);
+                self.nodes[index].handle_timeouts(now);
                 self.drive_node(index);
                 let node = &self.nodes[index];
-                let due = [node.transmitter.poll_timeout(), node.negotiator.poll_timeout()];
+                let due = [node.transmitter.poll_timeout(), node.next_control()];
                 due.into_iter().flatten().min()
             }
         }
@@ -333,7 +314,7 @@ impl Cluster {
         let outcome = node.aggregator.handle_datagram(datagram.from, &mut buffer, len);
         let (address, id) = (node.address, node.id);
         self.check_invariant(id, outcome, &datagram.cargo);
-        self.tell_negotiator(index, outcome, datagram);
+        self.tell_control(index, outcome, datagram);
         let packet = &mut buffer[..outcome.len];
         match outcome.recipients {
             Recipients::None => {}
@@ -368,11 +349,15 @@ impl Cluster {
             packets.push((transmit.destination, buffer[..transmit.len].to_vec()));
         }
         let address = *address;
-        while let Some(transmit) = self.nodes[index].negotiator.poll_transmit(now, &mut buffer) {
-            packets.push((transmit.destination, buffer[..transmit.len].to_vec()));
+        for half in self.nodes[index].halves() {
+            while let Some(transmit) = half.poll_transmit(now, &mut buffer) {
+                packets.push((transmit.destination, buffer[..transmit.len].to_vec()));
+            }
         }
         let Node { aggregator, transmitter, .. } = &mut self.nodes[index];
+        let mut is_orphan = false;
         while let Some(sub_model) = transmitter.next_orphan() {
+            is_orphan = true;
             let outcome = aggregator.lose_parent(sub_model, &mut buffer);
             for child in 0..aggregator.child_count() {
                 let packet = &mut buffer[..outcome.len];
@@ -380,19 +365,30 @@ impl Cluster {
                 packets.extend(to.map(|to| (to, packet.to_vec())));
             }
         }
+        if is_orphan {
+            self.tell_membership(index);
+        }
         packets.into_iter().for_each(|(to, packet)| self.send(address, to, &packet));
     }
 
-    /// Gives a node's negotiator what concerns it, as the daemon does.
-    fn tell_negotiator(&mut self, index: usize, outcome: Outcome, datagram: &Datagram) {
+    /// Gives a node's control halves what concerns them, as the daemon does.
+    fn tell_control(&mut self, index: usize, outcome: Outcome, datagram: &Datagram) {
         let now = self.now();
-        let Node { aggregator, negotiator, .. } = &mut self.nodes[index];
         if outcome.recipients == Recipients::ControlHalf {
             let packet = Packet::parse(&datagram.cargo).expect("it has passed the gate");
-            negotiator.handle_packet(datagram.from, &packet, now);
+            let halves = self.nodes[index].halves();
+            halves.into_iter().for_each(|half| half.handle_packet(datagram.from, &packet, now));
         } else if outcome.verdict == Verdict::Control {
-            negotiator.handle_membership(self.plan.job_id(), &aggregator.membership(), now);
+            self.tell_membership(index);
         }
+    }
+
+    /// Tells a node's control halves who takes part, as the daemon does.
+    fn tell_membership(&mut self, index: usize) {
+        let (now, job) = (self.now(), self.plan.job_id());
+        let membership = self.nodes[index].aggregator.membership();
+        let halves = self.nodes[index].halves();
+        halves.into_iter().for_each(|half| half.handle_membership(job, &membership, now));
     }
 
     /// The invariant: when a position takes an entry, no one needs the one that was there.
@@ -469,14 +465,9 @@ impl Cluster {
 
     /// A process that knows nothing takes the node's place.
     pub fn revive(&mut self, node: u16) {
-        let aggregator = Aggregator::new(&self.plan, NodeId(node));
-        let transmitter = transmitter(&self.plan, NodeId(node), self.first);
         let epoch = Epoch::at(Duration::from_micros(self.now().0));
         let planned = self.plan.node(NodeId(node)).expect("a node of the plan");
-        let negotiator = negotiator(&self.plan, planned, epoch);
-        let node = &mut self.nodes[usize::from(node)];
-        (node.aggregator, node.transmitter, node.is_dead) = (aggregator, transmitter, false);
-        node.negotiator = negotiator;
+        self.nodes[usize::from(node)] = Node::new(&self.plan, planned, self.first, epoch);
     }
 
     /// A worker leaves a node that lives.
@@ -553,16 +544,4 @@ impl Cluster {
         let counters = self.hosts[rank].session.counters();
         counters.into_iter().find(|(n, _)| *n == name).expect("a counter").1
     }
-}
-
-/// Shares what the plan says of a node's links.
-fn negotiator(plan: &Plan, node: &wiresum_protocol::plan::Node, epoch: Epoch) -> Negotiator {
-    let bounds = Bounds {
-        ingress_bps: node.ingress_bps,
-        egress_bps: node.egress_bps,
-        results: Results::Here,
-    };
-    let mut negotiator = Negotiator::new(NodeId(node.id), bounds).begun_at(epoch);
-    negotiator.handle_job(plan);
-    negotiator
 }

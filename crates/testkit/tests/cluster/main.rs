@@ -6,6 +6,7 @@ mod forecasts;
 mod hours;
 mod joining;
 mod large;
+mod liveness;
 mod patience;
 mod proofs;
 mod quorum;

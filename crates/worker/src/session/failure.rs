@@ -1,7 +1,7 @@
 //! How a round, or joining, can fail.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -81,6 +81,20 @@ pub enum Failure {
         /// For how long nothing was heard.
         silent: Duration,
     },
+    /// A worker has sent no heartbeat for longer than it said.
+    #[error("{}", describe_loss(*rank, name, *address, node, *is_own))]
+    WorkerLost {
+        /// The worker.
+        rank: u32,
+        /// Its name in the plan.
+        name: String,
+        /// Where it sends from, if the plan says so.
+        address: Option<IpAddr>,
+        /// Name of the node that it is a child of.
+        node: String,
+        /// It is this worker itself.
+        is_own: bool,
+    },
     /// No welcome in time.
     #[error(
         "node {node} at {address} did not answer within {waited:.1?}: is wiresum-node running there, with this plan \
@@ -141,6 +155,27 @@ pub enum Failure {
     /// The owner left while rounds were open.
     #[error("this worker has left the job")]
     Left,
+}
+
+fn describe_loss(
+    rank: u32,
+    name: &str,
+    address: Option<IpAddr>,
+    node: &str,
+    is_own: bool,
+) -> String {
+    if is_own {
+        return format!(
+            "node {node} has taken this worker ({name}, rank {rank}) for dead, as nothing was heard from it for longer than its \
+             WIRESUM_DEAD_AFTER: its process was stopped, or its host or link was down; the others have ended the job, so restart it"
+        );
+    }
+    let place = address.map_or_else(String::new, |address| format!(" at {address}"));
+    format!(
+        "worker {name} (rank {rank}{place}) is lost: nothing was heard from it below node {node} for longer than its \
+         WIRESUM_DEAD_AFTER; its process has ended or was stopped, or its host or link is down: look at its output, and restart \
+         the job"
+    )
 }
 
 /// What ranks get from nodes.

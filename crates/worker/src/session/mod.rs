@@ -31,6 +31,7 @@ mod shape;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_wire::{FragmentId, HEADER_LEN, IpVersion, Round, SubModelId, cable_len};
@@ -147,6 +148,13 @@ impl Session {
             (self.began, self.join_by) = (Some(now), Some(deadline));
             self.say_hello(now);
         }
+    }
+
+    /// Says from now on, until it leaves, that this worker is alive, whatever its owner does. Whoever watches it takes it
+    /// for lost after this time without a word, and so every other worker ends the job with [`Failure::WorkerLost`]. A
+    /// gate that is shut keeps this back, too.
+    pub fn keep_alive(&mut self, dead_after: Duration, now: Time) {
+        self.streams.keep_alive(dead_after, now);
     }
 
     /// From now on sends nothing, and waits for nothing but results, until it is opened, at `until` at the latest:
@@ -314,7 +322,8 @@ impl Session {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.failed.is_some() {
-            return None;
+            // This worker is alive until its owner leaves, or others would be told that it is lost.
+            return self.streams.heartbeat_timeout().filter(|_| !self.gate.is_shut());
         }
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
         let gate = self.gate.poll_timeout();
@@ -390,9 +399,9 @@ impl Session {
         self.rounds.events.push_back(event);
     }
 
-    /// Ends the job: every open round, and every later one, fails with this reason.
+    /// Ends the job: every open round, and every later one, or joining, fails with this reason.
     fn fail(&mut self, failure: Failure) {
-        if self.rounds.oldest().is_none() {
+        if self.rounds.oldest().is_none() && !self.has_joined {
             let (round, outcome) = (Round(0), Err(failure.clone()));
             let collective = Collective::nothing();
             let participation = Participation { ranks: 0, is_own_in: false };

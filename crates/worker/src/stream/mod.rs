@@ -8,6 +8,7 @@ mod answered;
 mod asked;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use wiresum_protocol::{Time, Transmit};
 use wiresum_wire::control::RefusalReason;
@@ -34,6 +35,15 @@ pub(crate) trait Streams: Send {
 
     /// This worker was not allowed to send for a while: what is due is due from now on.
     fn resume(&mut self, now: Time);
+
+    /// Says from now on, until it leaves, that this worker is alive; after this time without a word it counts as lost.
+    /// Nothing happens where nobody watches workers.
+    fn keep_alive(&mut self, _dead_after: Duration, _now: Time) {}
+
+    /// When that is to be said next. It goes on after [`Self::stop`].
+    fn heartbeat_timeout(&self) -> Option<Time> {
+        None
+    }
 
     /// Sends no more contributions, and no more questions.
     fn stop(&mut self);

@@ -25,7 +25,7 @@ use wiresum_node::station::{BindError, KernelSwitch, UdpStation};
 use wiresum_node::takeover::Upgrade;
 use wiresum_protocol::plan::Engine;
 use wiresum_protocol::rates::{Bounds, Epoch, Negotiator, Results, usable_bps};
-use wiresum_protocol::{ControlHalf, Plan};
+use wiresum_protocol::{ControlHalf, Liveness, Plan};
 use wiresum_wire::NodeId;
 use wiresum_xdp::AfXdp;
 
@@ -86,7 +86,7 @@ fn start(arguments: &Arguments) -> Result<Node, Failure> {
     options::check(arguments, Kind { is_station, engine: node.plane().engine() })?;
     let quotas = arguments.quotas.iter().copied();
     node.limit(arguments.limits(), quotas).map_err(Failure::Usage)?;
-    node.add_control(Box::new(negotiator(arguments, &plans)));
+    add_control(arguments, &plans, &mut node);
     open_service(arguments, address, &mut node)?;
     if let Some(remark) = node.plane().remark() {
         log(&remark);
@@ -126,6 +126,14 @@ fn serve_orders(
     signals::upgrade_on_hangup(upgrade.clone())?;
     node.allow_upgrades(upgrade);
     Ok(())
+}
+
+/// Gives a node what it does by the clock.
+fn add_control(arguments: &Arguments, plans: &[Plan], node: &mut Node) {
+    node.add_control(Box::new(negotiator(arguments, plans)));
+    let mut liveness = Liveness::new(NodeId(arguments.node));
+    plans.iter().for_each(|plan| liveness.handle_job(plan));
+    node.add_control(Box::new(liveness));
 }
 
 /// Who shares the node's links among the children of all jobs.

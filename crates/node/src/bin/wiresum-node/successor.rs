@@ -32,7 +32,7 @@ pub fn start(arguments: &Arguments) -> Result<Node, Failure> {
     };
     node.inherit(quotas, arguments.limits())
         .map_err(|error| Failure::Runtime(format!("no take-over: {error}")))?;
-    node.add_control(Box::new(crate::negotiator(arguments, &plans)));
+    crate::add_control(arguments, &plans, &mut node);
     let address = node.local_address().map_err(broken)?;
     acceptance.accept().map_err(refused)?;
     // From here on there is nobody else, so nothing below may fail for another reason than a lack of threads.

@@ -4,6 +4,7 @@
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
     pub hellos: u64,
+    pub heartbeats: u64,
     pub contributions: u64,
     pub repetitions: u64,
     /// For results of positions to which this worker contributes nothing.
@@ -30,6 +31,7 @@ impl Counters {
     pub fn list(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("hellos", self.hellos),
+            ("heartbeats", self.heartbeats),
             ("contributions", self.contributions),
             ("repetitions", self.repetitions),
             ("requests", self.requests),

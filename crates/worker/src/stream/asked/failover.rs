@@ -256,6 +256,7 @@ impl Asked {
         stream.settle(home);
         stream.recovery.restart(now);
         stream.pace.iter_mut().for_each(Pace::begin_anew);
+        self.leave_watchers(index);
         self.farewells.push_back((index, from, Flags::HOME));
         self.is_away = self.streams.iter().any(|stream| !stream.is_home());
         if !self.streams.iter().any(|stream| stream.home.node == home.node && !stream.is_home()) {

@@ -80,6 +80,7 @@ impl Asked {
     /// Turns to leaving; what was never joined needs no goodbye.
     pub(super) fn begin_leaving(&mut self) {
         let was_outside = self.stage == Stage::Outside;
+        self.end_heartbeat();
         for seat in &mut self.seats {
             *seat = Seat { owes_goodbye: !was_outside, ..Seat::default() };
         }
@@ -162,6 +163,9 @@ impl Asked {
         let since = self.seats[index].since;
         self.seats[index] = Seat { is_welcome: true, since, ..Seat::default() };
         self.streams[index].absence.iter_mut().for_each(|absence| absence.unwelcome_since = None);
+        if index == 0 && !was_welcome {
+            self.hasten_heartbeat(now);
+        }
         if self.stage == Stage::Joined && !was_welcome {
             self.streams[index].is_open = true;
             self.streams[index].recovery.restart(now);

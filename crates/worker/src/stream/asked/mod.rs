@@ -9,6 +9,7 @@
 //! | `pacing`, `ceiling`, `delivery` | how fast values are sent |
 //! | `renewal` | when the keys of values are renewed |
 //! | `failover` | leaving a node that is gone, and going home |
+//! | `heartbeat` | telling nodes that this worker is alive |
 //! | `evidence` | what nodes have said of why nothing comes |
 
 mod barriers;
@@ -17,6 +18,7 @@ mod counters;
 mod delivery;
 mod evidence;
 mod failover;
+mod heartbeat;
 mod join;
 mod pacing;
 mod receive;
@@ -26,6 +28,7 @@ mod stream;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use wiresum_keys::{Keyring, ValueHash};
 use wiresum_protocol::plan::{Child, PlanStream};
@@ -41,6 +44,7 @@ use barriers::Barriers;
 use counters::Counters;
 use failover::Pending;
 pub use failover::{Departure, SwitchOver};
+use heartbeat::Heartbeat;
 use join::{Seat, Stage};
 use stream::{Parent, Stream};
 
@@ -75,6 +79,8 @@ pub(crate) struct Asked {
     farewells: VecDeque<(usize, Parent, Flags)>,
     /// The position that was last looked at, and the children that were in.
     looked: Option<(FragmentId, u64)>,
+    /// What it says of being alive, if it was told to.
+    heartbeat: Option<Heartbeat>,
     counters: Counters,
 }
 
@@ -107,6 +113,7 @@ impl Asked {
             pending_switches: Vec::new(),
             farewells: VecDeque::new(),
             looked: None,
+            heartbeat: None,
             counters: Counters::default(),
         }
     }
@@ -123,6 +130,14 @@ impl Streams for Asked {
 
     /// Servers are asked what is missing, which costs a probe and sends nothing twice.
     fn resume(&mut self, _now: Time) {}
+
+    fn keep_alive(&mut self, dead_after: Duration, now: Time) {
+        self.begin_heartbeat(dead_after, now);
+    }
+
+    fn heartbeat_timeout(&self) -> Option<Time> {
+        self.heartbeat_due()
+    }
 
     fn stop(&mut self) {
         if self.stage != Stage::Outside {
@@ -192,7 +207,7 @@ impl Streams for Asked {
                 self.renewal_timeout(),
             ],
         };
-        alarms.chain(others.into_iter().flatten()).min()
+        alarms.chain(others.into_iter().flatten()).chain(self.heartbeat_due()).min()
     }
 
     fn poll_transmit(
@@ -201,7 +216,8 @@ impl Streams for Asked {
         now: Time,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        if let Some(transmit) = self.transmit_membership(now, buffer) {
+        let heartbeat = self.transmit_heartbeat(now, buffer);
+        if let Some(transmit) = heartbeat.or_else(|| self.transmit_membership(now, buffer)) {
             return Some(transmit);
         }
         if self.stage != Stage::Joined {

@@ -55,6 +55,8 @@ impl Asked {
             Kind::Result => self.handle_result(index, &packet, rounds, now),
             Kind::Status => self.handle_status(index, &packet, rounds, now),
             Kind::Welcome => self.handle_welcome(index, &packet, now),
+            // Nothing asks for rates in the stream of the agreement.
+            Kind::Rate if index == 0 => return self.handle_loss(&packet),
             Kind::Rate => self.handle_rate(index, &packet, now),
             _ => return self.handle_refusal(index, &packet, rounds, now),
         }
