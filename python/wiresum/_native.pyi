@@ -549,6 +549,7 @@ class Engine:
         timeout_s: float = 30.0,
         shut_for_s: float | None = None,
         transport: str = "auto",
+        dead_after_s: float = 0.0,
     ) -> Self:
         """Join the plan's job and wait until every parent has welcomed this worker.
 
@@ -561,6 +562,8 @@ class Engine:
             shut_for_s: Begin with a shut gate, which opens by itself after so many seconds, and do not wait: the worker
                 joins when the gate opens, and if it cannot, its collectives fail.
             transport: `auto`, `udp` or `af_xdp`: what packets travel by, where plan and host leave a choice.
+            dead_after_s: Send heartbeats to aggregators, which take this worker for dead after so many seconds without
+                one, 0.5 at least; 0 for none, and no gate may be shut meanwhile.
 
         Raises:
             wiresum.errors.PlanError: The plan is wrong, or has no such rank.
@@ -581,6 +584,7 @@ class Engine:
             wiresum.errors.NotFiniteError: A value is Inf or NaN on some rank; the array is untouched on all.
             wiresum.errors.MismatchError: Ranks passed different arrays.
             wiresum.errors.CollectiveTimeoutError: Names who did not deliver.
+            wiresum.errors.WorkerLostError: Names the rank from which nothing is heard any more.
             wiresum.errors.ClosedError: The engine was closed.
             wiresum.errors.CollectiveError: Anything else.
             TypeError: The elements are neither float32 nor float16.

@@ -125,6 +125,14 @@ class CollectiveTimeoutError(CollectiveError, TimeoutError):
     """A collective's deadline passed; the message names who did not deliver, or the node that is silent."""
 
 
+class WorkerLostError(CollectiveTimeoutError):
+    """Nothing is heard any more from a worker, long before any deadline; the message names its rank and its node.
+
+    Every other rank gets it for its open collective and for all later ones. A buffer is as it was unless the worker was
+    lost while the values of that collective were under way: then some results may be in it.
+    """
+
+
 class SparseError(WiresumError, RuntimeError):
     """A row cannot be pulled or pushed, or a round cannot end; the message names the row, or the node."""
 

@@ -12,9 +12,9 @@ import torch.distributed as dist
 
 import torch
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 CAPSULE_NAME = b"wiresum._native.engine_abi"
-OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED, NOT_SERVED = range(8)
+OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED, NOT_SERVED, WORKER_LOST = range(9)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 AVERAGE = 1
 ALL_REDUCE, REDUCE, REDUCE_SCATTER = range(3)

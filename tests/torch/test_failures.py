@@ -9,7 +9,7 @@ from pathlib import Path
 import mock_engine
 import pytest
 import torch.distributed as dist
-from mock_engine import FAILED, MISMATCH, TIMED_OUT, Fault, MockEngine
+from mock_engine import FAILED, MISMATCH, TIMED_OUT, WORKER_LOST, Fault, MockEngine
 from torch.nn.parallel import DistributedDataParallel
 from world import World, create_group
 
@@ -56,6 +56,7 @@ def fail_with(outcome: int) -> tuple[str, str, str]:
     [
         (MISMATCH, errors.MismatchError, "same number of elements"),
         (TIMED_OUT, errors.CollectiveTimeoutError, "longer timeout"),
+        (WORKER_LOST, errors.WorkerLostError, "create it again with all its ranks"),
         (FAILED, errors.CollectiveError, "create it again"),
     ],
 )

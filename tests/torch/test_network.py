@@ -199,8 +199,10 @@ def test_different_kinds_are_named(node: Deployment) -> None:
             assert "rank 1: reduce_scatter of 1000 elements" in message
 
 
-def test_a_dead_worker_is_named_within_the_timeout(node: Deployment) -> None:
-    with pair(node) as world:
+def test_without_heartbeats_a_dead_worker_is_named_within_the_timeout(node: Deployment) -> None:
+    world = pair(node)
+    world.environment["WIRESUM_DEAD_AFTER"] = "0"
+    with world:
         assert world.run(sum_of_ones) == [2.0, 2.0]
         world.processes[1].kill()
         (failure,) = world.try_to_run(sum_of_ones, ranks=[0])

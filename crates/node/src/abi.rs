@@ -12,7 +12,7 @@ use crate::engine::{CollectiveError, Engine};
 use crate::tensor::{self, Encoding};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 /// `WIRESUM_ENGINE_CAPSULE`.
 pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 
@@ -36,6 +36,8 @@ pub enum CollectiveOutcome {
     Missed = 6,
     /// `WIRESUM_NOT_SERVED`.
     NotServed = 7,
+    /// `WIRESUM_WORKER_LOST`.
+    WorkerLost = 8,
 }
 
 impl CollectiveOutcome {
@@ -50,6 +52,7 @@ impl CollectiveOutcome {
                 Failure::Unforeseen => Self::Unforeseen,
                 Failure::NotServed { .. } => Self::NotServed,
                 Failure::Mismatch { .. } => Self::Mismatch,
+                Failure::WorkerLost { .. } => Self::WorkerLost,
                 Failure::Missing { .. } | Failure::NoResult { .. } | Failure::Silent { .. } => {
                     Self::TimedOut
                 }

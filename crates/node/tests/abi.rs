@@ -42,6 +42,7 @@ fn assertions() -> String {
         ("WIRESUM_FAILED", CollectiveOutcome::Failed as i32),
         ("WIRESUM_UNFORESEEN", CollectiveOutcome::Unforeseen as i32),
         ("WIRESUM_NOT_SERVED", CollectiveOutcome::NotServed as i32),
+        ("WIRESUM_WORKER_LOST", CollectiveOutcome::WorkerLost as i32),
         ("WIRESUM_FLOAT32", wiresum_codec::ElementType::Float32 as i32),
         ("WIRESUM_FLOAT16", wiresum_codec::ElementType::Float16 as i32),
         ("WIRESUM_BFLOAT16", wiresum_codec::ElementType::BFloat16 as i32),

@@ -51,7 +51,7 @@ struct CapsuleContents {
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto"))]
+    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto", dead_after_s = 0.0))]
     fn new(
         py: Python<'_>,
         plan_json: &str,
@@ -60,11 +60,13 @@ impl PyEngine {
         timeout_s: f64,
         shut_for_s: Option<f64>,
         transport: &str,
+        dead_after_s: f64,
     ) -> PyResult<Self> {
         let plan = read_whole_plan(plan_json)?;
         let (timeout, shut_for) = (duration(timeout_s)?, shut_for_s.map(duration).transpose()?);
         let transport = transport.parse().map_err(PyValueError::new_err::<String>)?;
-        let options = Options { timeout, shut_for, transport, ..Options::default() };
+        let dead_after = Some(duration(dead_after_s)?).filter(|after| !after.is_zero());
+        let options = Options { timeout, shut_for, transport, dead_after, ..Options::default() };
         let engine = py
             .detach(|| Engine::join(&plan, rank, incarnation, options))
             .map_err(errors::join_error)?;

@@ -22,6 +22,7 @@ mod python {
     import_exception!(wiresum.errors, NotServedError);
     import_exception!(wiresum.errors, MismatchError);
     import_exception!(wiresum.errors, CollectiveTimeoutError);
+    import_exception!(wiresum.errors, WorkerLostError);
     import_exception!(wiresum.errors, ClosedError);
     import_exception!(wiresum.errors, SupportError);
 }
@@ -80,6 +81,7 @@ pub fn collective_error(error: CollectiveError) -> PyErr {
         CollectiveOutcome::NotServed => python::NotServedError::new_err(message),
         CollectiveOutcome::Mismatch => python::MismatchError::new_err(message),
         CollectiveOutcome::TimedOut => python::CollectiveTimeoutError::new_err(message),
+        CollectiveOutcome::WorkerLost => python::WorkerLostError::new_err(message),
         CollectiveOutcome::Summed | CollectiveOutcome::Missed | CollectiveOutcome::Failed => {
             python::CollectiveError::new_err(message)
         }

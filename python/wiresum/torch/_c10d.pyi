@@ -70,5 +70,7 @@ def ledgers() -> list[Ledger]:
 def reason_of(work: Work) -> str:
     """Return where a collective was summed, or why not in the network."""
 
-def set_error_types(mismatch: type[Exception], timed_out: type[Exception], failed: type[Exception]) -> None:
+def set_error_types(
+    mismatch: type[Exception], timed_out: type[Exception], lost: type[Exception], failed: type[Exception]
+) -> None:
     """Set what collectives that fail raise."""

@@ -299,7 +299,8 @@ class Meeting:
                 driver, plan_json = self.settings.turns, self.plan.to_json()
                 agree = self.no_gate_was_open if may_fall_back(offers) else None
                 return join_in_turns(driver, plan_json, self.rank, incarnation, timeout_s, agree=agree), ""
-            return open_engine(self.plan, self.rank, incarnation, timeout_s, self.settings.transport), ""
+            transport, dead_after_s = self.settings.transport, self.settings.dead_after_s
+            return open_engine(self.plan, self.rank, incarnation, timeout_s, transport, dead_after_s=dead_after_s), ""
         except Exception as error:  # whatever it is, the other ranks must not wait for this one
             return None, str(error) or type(error).__name__
 

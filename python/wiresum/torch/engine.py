@@ -31,7 +31,13 @@ class Engine(Protocol):
 
 
 def open_engine(
-    plan: AggregationPlan, rank: int, incarnation: int, timeout_s: float, transport: Transport = "auto"
+    plan: AggregationPlan,
+    rank: int,
+    incarnation: int,
+    timeout_s: float,
+    transport: Transport = "auto",
+    *,
+    dead_after_s: float = 0.0,
 ) -> Engine:
     """Joins the job of a plan.
 
@@ -41,6 +47,7 @@ def open_engine(
         incarnation: microseconds since the epoch, equal on all ranks, larger than in any earlier life of the job.
         timeout_s: how long to wait for the aggregators.
         transport: what packets travel by.
+        dead_after_s: seconds without a heartbeat after which the aggregators take this rank for dead; 0 for never.
 
     Raises:
         JoinError: no aggregator answered, or one refused.
@@ -50,4 +57,4 @@ def open_engine(
         from wiresum._native import Engine as NativeEngine
     except ImportError as error:
         raise JoinError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error
-    return NativeEngine(plan.to_json(), rank, incarnation, timeout_s, transport=transport)
+    return NativeEngine(plan.to_json(), rank, incarnation, timeout_s, transport=transport, dead_after_s=dead_after_s)

@@ -20,6 +20,7 @@ from wiresum.errors import (
     MismatchError,
     SettingError,
     WiresumError,
+    WorkerLostError,
 )
 from wiresum.plan.choices import lane_bytes
 from wiresum.torch import extension
@@ -134,7 +135,7 @@ def _prepare() -> tuple[ModuleType, Settings, WiresumError | None]:
         native = extension.load()
     except (SettingError, ExtensionError) as error:
         return ModuleType("missing"), Settings(), error
-    native.set_error_types(MismatchError, CollectiveTimeoutError, CollectiveError)
+    native.set_error_types(MismatchError, CollectiveTimeoutError, WorkerLostError, CollectiveError)
     return native, settings, None
 
 

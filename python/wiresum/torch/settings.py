@@ -17,6 +17,10 @@ DEFAULT_MIN_ELEMENTS = 256
 """Elements. From here on the network takes no longer than Gloo even over loopback, where latency is all that counts."""
 DEFAULT_JOIN_TIMEOUT_S = 30.0
 """Seconds. Aggregators answer within milliseconds; this leaves time to start one by hand."""
+DEFAULT_DEAD_AFTER_S = 1.0
+"""Seconds, of ten heartbeats. A busy host keeps a thread waiting for tens of milliseconds."""
+DEAD_AFTER_BOUNDS_S = (0.5, 3600.0)
+"""Seconds, those of `crates/worker/src/stream/asked/heartbeat.rs`."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Settings:
     window: int = DEFAULT_WINDOW
     min_elements: int = DEFAULT_MIN_ELEMENTS
     join_timeout_s: float = DEFAULT_JOIN_TIMEOUT_S
+    dead_after_s: float = DEFAULT_DEAD_AFTER_S
     transport: Transport = "auto"
     turns: str | None = None
     sparse_job: Path | None = None
@@ -112,6 +117,14 @@ def _number_from(least: int) -> Callable[[str], int]:
 def _seconds(text: str) -> float:
     seconds = float(text)
     if not 0 < seconds < float("inf"):
+        raise ValueError(text)
+    return seconds
+
+
+def _dead_after(text: str) -> float:
+    seconds = float(text)
+    least, most = DEAD_AFTER_BOUNDS_S
+    if seconds != 0 and not least <= seconds <= most:
         raise ValueError(text)
     return seconds
 
@@ -177,6 +190,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "WIRESUM_JOIN_TIMEOUT_S", "join_timeout_s", "a number of seconds", f"{DEFAULT_JOIN_TIMEOUT_S:g}",
         "How long to wait for the aggregators when a group is created.", _seconds,
+    ),
+    Setting(
+        "WIRESUM_DEAD_AFTER", "dead_after_s", "`0` or a number of seconds from 0.5 to 3600",
+        f"{DEFAULT_DEAD_AFTER_S:g}",
+        "How long nothing may be heard of this rank's process before all others end the job with `WorkerLostError`; "
+        "`0`: only timeouts tell. Not where switches sum, nor in turns.", _dead_after,
     ),
     Setting(
         "WIRESUM_TRANSPORT", "transport", "`auto`, `udp` or `af_xdp`", "auto",

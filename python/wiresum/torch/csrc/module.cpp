@@ -136,9 +136,11 @@ std::string reason_of(const c10::intrusive_ptr<c10d::Work> &work) {
     return name_of(explained != nullptr ? explained->reason() : Reason::Collective);
 }
 
-void set_error_types(const py::object &mismatch, const py::object &timed_out, const py::object &failed) {
+void set_error_types(const py::object &mismatch, const py::object &timed_out, const py::object &lost,
+                     const py::object &failed) {
     set_error_type(WIRESUM_MISMATCH, mismatch.ptr());
     set_error_type(WIRESUM_TIMED_OUT, timed_out.ptr());
+    set_error_type(WIRESUM_WORKER_LOST, lost.ptr());
     set_error_type(WIRESUM_FAILED, failed.ptr());
 }
 

@@ -184,7 +184,8 @@ void NetworkWork::done(void *context, int32_t outcome, const char *message) {
         order.post([work = std::move(work), reason = *spared] { work->do_again(reason); });
         return;
     }
-    const bool known = (outcome >= WIRESUM_OK && outcome <= WIRESUM_FAILED) || outcome == WIRESUM_MISSED;
+    const bool known = (outcome >= WIRESUM_OK && outcome <= WIRESUM_FAILED) || outcome == WIRESUM_MISSED ||
+                       outcome == WIRESUM_WORKER_LOST;
     TaskPool::instance().post([work = std::move(work), text = std::string(message != nullptr ? message : ""),
                                code = known ? static_cast<wiresum_outcome>(outcome) : WIRESUM_FAILED] {
         work->complete(code, text);
