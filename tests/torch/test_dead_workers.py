@@ -35,7 +35,7 @@ def node(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deployment]
 
 
 def three(node: Deployment, timeout_s: float = DEFAULT_GROUP_TIMEOUT_S) -> World:
-    environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1"}
+    environment = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1", "WIRESUM_DEAD_AFTER": "1"}
     return World(3, environment, timeout_s=timeout_s)
 
 
