@@ -1,5 +1,6 @@
 """Testbeds of namespaces; skipped aloud without the privilege."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from wiresum.errors import SupportError, TestbedError, TopologyError
 from wiresum.testbed import Testbed, run
 from wiresum.testbed import namespaces as ns
 from wiresum.testbed.layout import lay_out
+from wiresum.testbed.neighbours import MOST_ASKED
 from wiresum.topology.generators.star import star
 from wiresum.topology.generators.xagg import xagg
 from wiresum.topology.model import Link, Node, Topology
@@ -71,6 +73,15 @@ def test_traffic_is_counted_in_its_direction(name, rate_bps):
     for acknowledgements in (added["w0"].backward, added["w1"].forward):
         assert acknowledgements.bytes < MEGABYTE
     assert added["w0"].busiest_bytes == added["w0"].forward.bytes
+
+
+def test_many_hosts_know_each_other_without_asking(name):
+    """32 that all ask for each other are more neighbours than a kernel keeps."""
+    with Testbed(star(MOST_ASKED, rate_bps=None), name=name) as bed:
+        show = ["ip", "-n", bed.network.namespaces["w1"], "-j", "neigh", "show", "nud", "permanent"]
+        known = {entry["dst"] for entry in json.loads(ns.run_tool(show))}
+        assert known == {bed.address(node) for node in bed.network.namespaces if node != "w1"}
+        transfer(bed, "w1", "w0", MEGABYTE)
 
 
 def test_ipv6_works_too(name):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from wiresum.errors import SupportError, TestbedError
-from wiresum.testbed import shaping
+from wiresum.testbed import neighbours, shaping
 from wiresum.testbed.layout import NAMESPACE_PREFIX, Layout, Wire
 from wiresum.topology.model import Node
 
@@ -232,6 +232,7 @@ def _node_commands(layout: Layout, node: Node) -> list[str]:
     if node.address:
         no_detection = " nodad" if ":" in node.address else ""
         commands.append(f"addr add {node.address}/{layout.prefix_length} dev {own}{no_detection}")
+        commands += neighbours.commands(layout, node, own)
     return commands + _ifb_commands(layout, node)
 
 
@@ -253,6 +254,7 @@ def _routed_commands(layout: Layout, node: Node) -> list[str]:
             f"link set dev {HUB_PORT} addrgenmode none up",
             f"addr add {node.address}/{layout.prefix_length} dev {HUB_PORT}",
         ]
+        commands += neighbours.commands(layout, node, HUB_PORT)
     return commands + _ifb_commands(layout, node)
 
 
