@@ -167,10 +167,13 @@ def install() -> None:
 
     from wiresum.torch import bootstrap
 
-    def open_mock(plan: Any, rank: int, incarnation: int, timeout_s: float, transport: str) -> MockEngine:
+    def open_mock(
+        plan: Any, rank: int, incarnation: int, timeout_s: float, transport: str, dead_after_s: float
+    ) -> MockEngine:
         assert incarnation > 0
         assert timeout_s > 0
         assert transport == "auto"
+        assert dead_after_s >= 0
         size = len(plan.workers)
         store = dist.PrefixStore(f"mock/{incarnation}", world.store())
         return MockEngine(rank, size, dist.ProcessGroupGloo(store, rank, size))
