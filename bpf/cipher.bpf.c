@@ -4,7 +4,7 @@
 // module. No code is made of it, so this is the least that one by AES would cost.
 #include "datagram.h"
 
-#define BLOCK_BYTES 16u
+#define BLOCK_BYTES 16
 #define KEY_BYTES 16u
 
 struct bpf_crypto_params {
@@ -27,6 +27,7 @@ void bpf_crypto_ctx_release(struct bpf_crypto_ctx *ctx) __ksym;
 int bpf_crypto_encrypt(struct bpf_crypto_ctx *ctx, const struct bpf_dynptr *source,
                        const struct bpf_dynptr *target, const struct bpf_dynptr *siv__nullable) __ksym;
 int bpf_dynptr_from_xdp(struct xdp_md *ctx, __u64 flags, struct bpf_dynptr *ptr) __ksym;
+__u32 bpf_dynptr_size(const struct bpf_dynptr *ptr) __ksym;
 int bpf_dynptr_adjust(const struct bpf_dynptr *ptr, __u64 start, __u64 end) __ksym;
 
 struct keyed {
@@ -70,7 +71,7 @@ SEC("syscall") int make_cipher(void *ctx __attribute__((unused))) {
 
 /* Whole blocks of what follows the frame's headers. */
 SEC("xdp") int encrypt(struct xdp_md *ctx) {
-    __u32 zero = 0, payload = ctx->data_end - ctx->data - V4_FRAME_LEN;
+    __u32 zero = 0, end;
     struct keyed *place = bpf_map_lookup_elem(&ciphers, &zero);
     struct encrypted *room = bpf_map_lookup_elem(&encrypted_packets, &zero);
     struct bpf_dynptr packet, target;
@@ -79,8 +80,9 @@ SEC("xdp") int encrypt(struct xdp_md *ctx) {
     struct bpf_crypto_ctx *cipher = place->cipher;
     if (!cipher || bpf_dynptr_from_xdp(ctx, 0, &packet))
         return XDP_ABORTED;
-    payload -= payload % BLOCK_BYTES;
-    if (bpf_dynptr_adjust(&packet, V4_FRAME_LEN, V4_FRAME_LEN + payload) ||
+    end = bpf_dynptr_size(&packet);
+    end -= (end - V4_FRAME_LEN) % BLOCK_BYTES;
+    if (bpf_dynptr_adjust(&packet, V4_FRAME_LEN, end) ||
         bpf_dynptr_from_mem(room->bytes, sizeof(room->bytes), 0, &target))
         return XDP_ABORTED;
     return bpf_crypto_encrypt(cipher, &packet, &target, 0) ? XDP_ABORTED : XDP_DROP;

@@ -139,7 +139,7 @@ CASES = {
             timetable_of(network(), three_jobs()), network(), workload(star("one", {"u0": 1}, "u0", 1))
         ),
         ScheduleError,
-        "job 2 of the timetable is not in the workload; give its own workload",
+        " of the timetable is not in the workload; give its own workload",
     ),
     "an optical switch without a driver": (
         lambda: Light(network(), {}),

@@ -9,7 +9,7 @@ use wiresum_wire::control::{Demand, rate, ready, set_word};
 use wiresum_wire::{Contributor, Kind as PacketKind, SubModelId};
 
 const DEAD_AFTER: Duration = Duration::from_secs(1);
-/// Of a round: far beyond what it takes to find out that a worker is lost.
+/// What a round may take: far beyond what it takes to find out that a worker is lost.
 const TIMEOUT: Duration = Duration::from_secs(600);
 /// From the last heartbeat to the failure on every rank: the time itself, a heartbeat and a look more, and the tellings.
 const FOUND_WITHIN: Duration = Duration::from_secs(2);
