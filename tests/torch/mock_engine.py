@@ -168,7 +168,7 @@ def install() -> None:
     from wiresum.torch import bootstrap
 
     def open_mock(
-        plan: Any, rank: int, incarnation: int, timeout_s: float, transport: str, dead_after_s: float
+        plan: Any, rank: int, incarnation: int, timeout_s: float, transport: str, *, dead_after_s: float
     ) -> MockEngine:
         assert incarnation > 0
         assert timeout_s > 0

@@ -52,6 +52,7 @@ struct CapsuleContents {
 impl PyEngine {
     #[new]
     #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto", dead_after_s = 0.0))]
+    #[expect(clippy::too_many_arguments, reason = "in Python they have names and defaults")]
     fn new(
         py: Python<'_>,
         plan_json: &str,

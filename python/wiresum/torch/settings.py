@@ -18,8 +18,8 @@ DEFAULT_MIN_ELEMENTS = 256
 DEFAULT_JOIN_TIMEOUT_S = 30.0
 """Seconds. Aggregators answer within milliseconds; this leaves time to start one by hand."""
 DEFAULT_DEAD_AFTER_S = 5.0
-"""Seconds, of ten heartbeats. A busy host keeps a thread waiting for tens of milliseconds, a virtual machine that moves for
-a second or two."""
+"""Seconds, of ten heartbeats. A busy host keeps a thread waiting for tens of milliseconds, a virtual machine that moves
+for a second or two."""
 DEAD_AFTER_BOUNDS_S = (0.5, 3600.0)
 """Seconds, those of `crates/worker/src/stream/asked/heartbeat.rs`."""
 

@@ -3,8 +3,8 @@
 Three questions. *Pauses*: a job sums over a circuit that goes and comes back. Announced, its gates are shut before; the
 pause is from the order to shut them until they open, and nothing may meet darkness. Unannounced, the circuit is taken
 away and given back under the job; its pause is what the sum took longer than undisturbed. *Slots*: how long after they
-were due intervals began; where circuits are set up, after the darkness that the schedule has counted. *Gates*: an all-reduce through an open gate beside the same without one, in turns, one after
-the other.
+were due intervals began; where circuits are set up, after the darkness that the schedule has counted. *Gates*: an
+all-reduce through an open gate beside the same without one, in turns, one after the other.
 """
 
 from __future__ import annotations
