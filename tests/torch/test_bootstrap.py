@@ -196,7 +196,16 @@ class Ranks:
         self.failing = failing
         monkeypatch.setattr(bootstrap, "open_engine", self._open)
 
-    def _open(self, _plan: AggregationPlan, rank: int, incarnation: int, _timeout_s: float, _transport: str) -> Engine:
+    def _open(
+        self,
+        _plan: AggregationPlan,
+        rank: int,
+        incarnation: int,
+        _timeout_s: float,
+        _transport: str,
+        *,
+        dead_after_s: float,
+    ) -> Engine:
         if rank in self.failing:
             raise errors.JoinError(f"nobody answers rank {rank}")
         self.incarnations.append(incarnation)
