@@ -130,7 +130,8 @@ static __always_inline enum verdict handle(struct xdp_md *ctx, struct arrival *a
         return handle_note(ctx, arrival, kind);
     if (kind == WIRESUM_ROW_KIND_END)
         return pass_end(ctx, arrival);
-    return kind == WIRESUM_ROW_KIND_HOT_ROWS ? add_rows(ctx, arrival) : pass_on(arrival, is_of_round(arrival));
+    return kind == WIRESUM_ROW_KIND_HOT_ROWS ? add_rows(ctx, arrival)
+                                             : pass_on(arrival, is_of_round(arrival));
 }
 
 static __always_inline int sum_packet(struct xdp_md *ctx) {

@@ -31,10 +31,11 @@ enum wiresum_outcome {
     WIRESUM_FAILED = 4,     /* anything else */
     WIRESUM_UNFORESEEN = 5, /* as WIRESUM_NOT_FINITE: exponents were not those expected */
     WIRESUM_MISSED = 6,     /* as WIRESUM_OK, but without this rank's elements, which were late */
-    WIRESUM_NOT_SERVED = 7, /* the network serves the job no more, and all later ones end so too: the source is
-                            * untouched if it has no byte in common with the sink, or nothing was sent before.
-                            * Other ranks may have the results of this collective */
-    WIRESUM_WORKER_LOST = 8 /* a rank, which the message names, is dead or was stopped; all later ones end so too */
+    WIRESUM_NOT_SERVED = 7, /* the network serves the job no more, and all later ones end so too: the source
+                             * is untouched if it has no byte in common with the sink, or nothing was sent
+                             * before. Other ranks may have the results of this collective */
+    WIRESUM_WORKER_LOST =
+        8 /* a rank, which the message names, is dead or was stopped; all later ones end so too */
 };
 
 /* Called once for each submitted collective, in order of submission, from the engine's thread and without

@@ -29,7 +29,8 @@ const char *remedy(wiresum_outcome outcome) {
         return "Look at the rank or node that is named; if it is only slow, give init_process_group() a "
                "longer timeout.";
     case WIRESUM_WORKER_LOST:
-        return "Destroy this group and create it again with all its ranks, as torchrun does with --max-restarts.";
+        return "Destroy this group and create it again with all its ranks, as torchrun does with "
+               "--max-restarts.";
     default:
         return "This group cannot sum in the network any more: destroy it and create it again.";
     }
