@@ -197,23 +197,21 @@ def test_a_schedule_is_adjusted_while_it_runs(namespaces, name, tmp_path):
     with Cluster(tmp_path, name, 1_500_000) as cluster:
         cluster.await_begin()
         os.killpg(cluster.driver.pid, signal.SIGKILL)
-        killed_s = time.monotonic()
         cluster.driver.communicate()
         now = without(cluster.topology, "u2-1")
         after = adjust_schedule(Schedule.read(tmp_path / "plans" / "schedule.json"), now, at_s=0.1)
         after.schedule.write(tmp_path / "schedule.json")
         (tmp_path / "topology.json").write_text(now.model_dump_json(exclude_none=True))
         cluster.driver = cluster.start()
-        cluster.await_driver()
-        is_in_time = time.monotonic() - killed_s < 0.5 * BACK_S
         outcomes = cluster.outcomes()
         out, _ = cluster.driver.communicate(timeout=PATIENCE_S)
         assert cluster.driver.returncode == 0
         assert all(not cluster.bed.nodes.served(node) for node in cluster.bed.nodes.sockets)
     assert after.given_up == [3]
+    # The gates of job 1 are open while there is no driver: its ranks may have ended before the next one listens.
+    is_back = all("the driver of turns is back" in said for _, said in outcomes[:2])
     ends = {job: turn["end"] for job, turn in json.loads(out)["turns"].items()}
-    # The gates of job 1 are open while there is no driver: on a busy machine it may have ended when the next one comes.
-    assert ends == {"1": "done", "2": "done"} or (not is_in_time and ends == {"1": "gone", "2": "done"})
+    assert ends == {"1": "done" if is_back else "gone", "2": "done"}
     assert [code for code, _ in outcomes[:4]] == [0] * 4, outcomes
     assert all("job 3 has no turn in this driver's schedule" in said for _, said in outcomes[4:])
 
