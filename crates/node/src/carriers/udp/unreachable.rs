@@ -132,7 +132,11 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use socket2::{Domain, Protocol, Type};
     use std::net::{IpAddr, SocketAddr};
+    use std::panic::resume_unwind;
+    use std::process::Command;
+    use std::thread;
     use wiresum_wire::HEADER_LEN;
+    use wiresum_xdp::test_run::enter_empty_network;
 
     /// Codes of "destination unreachable", fragmentation needed among them, and of two further types.
     const FORGED: [(u8, u8); 18] = [
@@ -205,34 +209,54 @@ mod tests {
             [("127.0.0.1:0", "ipv4", &FORGED[..]), ("[::1]:0", "ipv6", &FORGED_V6[..])]
         {
             let any: SocketAddr = any.parse().expect("an address");
-            let bound = Socket::bind(any, 1);
-            let raw = raw(any.ip());
-            if !wiresum_testkit::capability::is_here(version, bound.as_ref().map(drop))
-                || !wiresum_testkit::capability::is_here("root", raw.as_ref().map(drop))
+            let bound = Socket::bind(any, 1).map(drop);
+            let raw = raw(any.ip()).map(drop);
+            if wiresum_testkit::capability::is_here(version, bound)
+                && wiresum_testkit::capability::is_here("root", raw)
             {
-                continue;
+                in_a_network_of_its_own(|| meet_errors(any, forged));
             }
-            let (socket, raw) = (bound.expect("judged above"), raw.expect("judged above"));
-            socket.report_errors();
-            let own = socket.local_address().expect("bound");
-            for &(kind, code) in forged {
-                let message = icmp(own, kind, code);
-                raw.send_to(&message, &SocketAddr::new(own.ip(), 0).into()).expect("sent");
-                let mut queue = SendQueue::default();
-                queue.push(own, &[code; HEADER_LEN]);
-                assert!(queue.flush(&socket), "type {kind}, code {code}");
-                assert_eq!(queue.counters.refused, 0, "type {kind}, code {code}");
-                let mut batch = ReceiveBatch::default();
-                let mut arrived = 0;
-                while arrived == 0 {
-                    wait(&socket);
-                    socket
-                        .receive(&mut batch)
-                        .expect("an error of a destination is none of the socket");
-                    arrived = batch.datagrams().count();
-                    while socket.next_refused().is_some() {}
-                }
-                assert_eq!(arrived, 1, "type {kind}, code {code}");
+        }
+    }
+
+    /// The kernel remembers for ten minutes what these errors say of paths, and whoever else uses the host's loopback meets it.
+    fn in_a_network_of_its_own(work: impl FnOnce() + Send) {
+        let alone = || {
+            let _network = enter_empty_network().expect("a network namespace");
+            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+            assert!(up.expect("iproute2 is installed").success());
+            work();
+        };
+        let outcome = thread::scope(|scope| scope.spawn(alone).join());
+        outcome.unwrap_or_else(|panic| resume_unwind(panic));
+    }
+
+    fn meet_errors(any: SocketAddr, forged: &[(u8, u8)]) {
+        let socket = Socket::bind(any, 1).expect("a socket");
+        let raw = raw(any.ip()).expect("a socket for ICMP");
+        socket.report_errors();
+        let own = socket.local_address().expect("bound");
+        for &(kind, code) in forged {
+            let message = icmp(own, kind, code);
+            raw.send_to(&message, &SocketAddr::new(own.ip(), 0).into()).expect("sent");
+            let mut queue = SendQueue::default();
+            queue.push(own, &[code; HEADER_LEN]);
+            assert!(queue.flush(&socket), "type {kind}, code {code}");
+            assert_eq!(queue.counters.refused, 0, "type {kind}, code {code}");
+            assert_eq!(arrived(&socket), 1, "type {kind}, code {code}");
+        }
+    }
+
+    /// How many datagrams come at once; what else wakes the socket is taken from its queue of errors.
+    fn arrived(socket: &Socket) -> usize {
+        let mut batch = ReceiveBatch::default();
+        loop {
+            wait(socket);
+            socket.receive(&mut batch).expect("an error of a destination is none of the socket");
+            while socket.next_refused().is_some() {}
+            match batch.datagrams().count() {
+                0 => {}
+                count => return count,
             }
         }
     }
