@@ -9,9 +9,11 @@ from typer.testing import CliRunner
 from wiresum.cli.main import app
 from wiresum.cli.simulate import load
 from wiresum.errors import SimulationError
+from wiresum.plan.choices import COLLECTIVES
 from wiresum.plan.job import Job
 from wiresum.planners import plan
 from wiresum.predict import predict
+from wiresum.predict.collectives import predict_collective
 from wiresum.sim import ScenarioFile, plot, run
 from wiresum.sim.sweep import Sweep
 from wiresum.wire import POLICIES
@@ -33,6 +35,8 @@ TOPOLOGIES = {
 }
 TOLERANCE = 0.04
 """What flows leave out: delay, the preamble's round trip, the first packet's way."""
+COLLECTIVE_TOLERANCE = 0.1
+"""Barriers and their round trips as well."""
 
 
 @pytest.fixture
@@ -57,6 +61,26 @@ def test_packets_flows_and_the_prediction_agree(scenario, topology, policy):
     assert flows == pytest.approx(predicted, rel=1e-6)
     assert flows <= packets * 1.001
     assert packets == pytest.approx(flows, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("collective", [name for name in COLLECTIVES if name != "all_reduce"])
+def test_collectives_in_packets_flows_and_the_prediction_agree(scenario, collective):
+    changes = {"job.0.collective": collective, "job.0.copies": True, "job.0.bytes": 4 * BYTES, "check_sums": True}
+    packets, flows = (simulated(scenario, fidelity=fidelity, **changes) for fidelity in ("packets", "flows"))
+    network = load("star:workers=4,rate=1gbit")
+    predicted = predict_collective(network, plan(network, Job(copies=True)), 4 * BYTES, collective).seconds
+    assert flows.seconds_of("job")[-1] == pytest.approx(predicted, rel=1e-6)
+    assert flows.seconds_of("job")[-1] <= packets.seconds_of("job")[-1] * 1.001
+    assert packets.seconds_of("job")[-1] == pytest.approx(predicted, rel=COLLECTIVE_TOLERANCE)
+    assert packets.end["checked_values"] > 0
+
+
+def test_sums_without_copies_are_an_all_reduce_on_the_wire(scenario):
+    seconds = {
+        collective: simulated(scenario, fidelity="flows", **{"job.0.collective": collective}).seconds_of("job")
+        for collective in ("all_reduce", "reduce_scatter", "reduce")
+    }
+    assert seconds["reduce_scatter"] == seconds["reduce"] == seconds["all_reduce"]
 
 
 def test_sums_are_compared(scenario):

@@ -1,7 +1,8 @@
 //! What is simulated, resolved: no generators, planners or defaults are left. `python/wiresum/sim/resolve.py` writes it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use wiresum_protocol::Plan;
+use wiresum_worker::Kind;
 
 use crate::circuits::Circuits;
 use crate::circuits::turns::Turns;
@@ -183,9 +184,12 @@ pub struct Job {
     pub name: String,
     /// Who sums what.
     pub plan: Plan,
-    /// float32 bytes of each collective.
+    /// float32 bytes of each collective's unsharded tensor.
     pub bytes: u64,
-    /// Collectives, one after another.
+    /// What workers pass at once in each round. Rank 0 is the root, where there is one.
+    #[serde(default = "all_reduce", deserialize_with = "kinds")]
+    pub collectives: Vec<Kind>,
+    /// Rounds, one after another.
     pub rounds: u32,
     /// In rank order.
     pub workers: Vec<WorkerTimes>,
@@ -196,6 +200,23 @@ pub struct Job {
     /// Whether a round ends where the roots have the sum.
     #[serde(default)]
     pub upload_only: bool,
+}
+
+fn all_reduce() -> Vec<Kind> {
+    vec![Kind::AllReduce]
+}
+
+/// Kinds by their names.
+fn kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Kind>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    let known = |name: &String| {
+        let found = Kind::ALL.iter().copied().find(|kind| kind.name() == name.as_str());
+        found.ok_or_else(|| serde::de::Error::custom(format!("there is no collective {name}")))
+    };
+    match names.len() {
+        0 => Err(serde::de::Error::custom("a job without a collective")),
+        _ => names.iter().map(known).collect(),
+    }
 }
 
 /// When a worker has its gradients.
@@ -265,6 +286,9 @@ pub struct Stream {
     pub edges: Vec<(usize, usize)>,
     /// On each edge, each way, headers included.
     pub wire_bytes: f64,
+    /// By edge: the bytes up and down instead, where workers send and take different amounts. None waits for another then.
+    #[serde(default)]
+    pub shares: Vec<(f64, f64)>,
     /// Whether all edges move in step, as under `pool`.
     pub lockstep: bool,
     /// Ways from a child to its parent that are not the shortest; results take them back.

@@ -116,6 +116,7 @@ pub fn scenario(tree: &Tree, policy: &str, bytes: u64, direction: Direction) -> 
         name: "values".into(),
         edges,
         wire_bytes,
+        shares: Vec::new(),
         lockstep: policy == "pool",
         ways: Vec::new(),
         is_copied: false,

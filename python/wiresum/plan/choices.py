@@ -3,7 +3,7 @@
 Apart from the models of files: command lines offer these choices, and start before those models are loaded.
 """
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from wiresum.wire import ExactPolicy
 
@@ -58,5 +58,6 @@ MAX_MISSED = 1024
 DEFAULT_LOSS_SEED = 1
 """So that two runs lose the same packets unless another seed is asked for."""
 
-COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "pair", "broadcast", "reduce")
+CollectiveName = Literal["all_reduce", "reduce_scatter", "all_gather", "pair", "broadcast", "reduce"]
+COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 """Names in `torch.distributed`; `pair` is a reduce-scatter and an all-gather at once."""

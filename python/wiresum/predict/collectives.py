@@ -158,16 +158,31 @@ def predict_collective(
         PlanError: the plan does not carry it, or as for `predict`.
     """
     as_float32 = plan.job.as_float32(bytes, element_bytes)
-    has_copies = any(stream.is_exchange for stream in plan.streams)
-    if collective == "all_reduce" or (collective in SUMS and not has_copies):
+    if is_all_reduce(plan, collective):
         return predict(topology, plan, as_float32)
-    if not has_copies:
+    schedule = _shares(topology, plan, as_float32, shape_of(plan, bytes, element_bytes), collective)
+    return Prediction.of(schedule.flows, simulate(schedule.flows, schedule.capacities), schedule.capacities)
+
+
+def is_all_reduce(plan: AggregationPlan, collective: str) -> bool:
+    """Whether a collective is an all-reduce on the wire.
+
+    Raises:
+        PlanError: the plan does not carry it.
+    """
+    has_copies = any(stream.is_exchange for stream in plan.streams)
+    if collective not in SUMS and not has_copies:
         raise PlanError(
             f"{collective} goes through Gloo, as the plan has no copies: make one with `wiresum plan --copies`, or "
             f"choose one of {', '.join(SUMS)}"
         )
-    schedule = _shares(topology, plan, as_float32, shape_of(plan, bytes, element_bytes), collective)
-    return Prediction.of(schedule.flows, simulate(schedule.flows, schedule.capacities), schedule.capacities)
+    return collective == "all_reduce" or not has_copies
+
+
+def worker_loads(plan: AggregationPlan, shape: Shape, collective: str, part: float) -> dict[str, tuple[float, float]]:
+    """Bytes of each worker, up and down, in a tree that carries this part of a collective; rank 0 is the root."""
+    traffic = {worker.name: shape.of_worker(collective, is_root=worker.rank == 0) for worker in plan.workers}
+    return {name: (part * one.up, part * one.down) for name, one in traffic.items()}
 
 
 def shape_of(plan: AggregationPlan, bytes: int, element_bytes: int = FLOAT32_BYTES) -> Shape:
@@ -183,10 +198,6 @@ def _shares(topology: Topology, plan: AggregationPlan, bytes: int, shape: Shape,
     trees = streams(plan, bytes)
     total = sum(tree.wire_bytes for tree in trees)
     for tree in trees:
-        part = tree.wire_bytes / total
-        loads = {}
-        for worker in plan.workers:
-            traffic = shape.of_worker(collective, is_root=worker.rank == 0)
-            loads[worker.name] = (part * traffic.up, part * traffic.down)
+        loads = worker_loads(plan, shape, collective, tree.wire_bytes / total)
         schedule.add_shares(tree.parents, loads, stream=tree.name, adding_factor=total / bytes)
     return schedule

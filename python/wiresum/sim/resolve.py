@@ -1,7 +1,7 @@
 """From a scenario to what the simulator runs: generators, planners and defaults are gone."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from wiresum.document import Location, is_there
@@ -13,6 +13,7 @@ from wiresum.plan.assignment.wiring import unlimited
 from wiresum.planners import SWITCH_PLANNERS, assign
 from wiresum.planners import plan as make_plan
 from wiresum.predict import PredictedStream, streams
+from wiresum.predict.collectives import is_all_reduce, shape_of, worker_loads
 from wiresum.predict.schedule import Tree
 from wiresum.schedule.model import Timetable
 from wiresum.sim.asked import Question, asked, seen
@@ -29,6 +30,10 @@ from wiresum.turns.sharing import GRADIENT_PART
 
 LoadTopology = Callable[[str], Topology]
 """A topology by its name or path, as the command line knows them."""
+Load = tuple[float, float]
+"""Bytes of a worker's link, up and down."""
+PARTS = {"pair": ["reduce_scatter", "all_gather"]}
+"""What is more than one collective."""
 
 
 def resolve(file: ScenarioFile, load: LoadTopology, timeline: bool = False) -> str:
@@ -215,6 +220,9 @@ class _Resolver:
     def _require_names(self) -> None:
         names = [job.name for job in self.scenario.job]
         for index, job in enumerate(self.scenario.job):
+            if self.scenario.fidelity == "trains" and job.collective != "all_reduce":
+                problem = "trains carry all-reduces alone; take the fidelity `flows` or `packets`"
+                raise self.file.error(("job", index, "collective"), f"job {job.name}: {problem}")
             if not self._has_program(job):
                 need = "needs [job.program]" if self.scenario.fidelity == "trains" else "takes no [job.program]"
                 problem = f'fidelity = "{self.scenario.fidelity}" {need}; change the fidelity or the job'
@@ -282,12 +290,14 @@ class _Resolver:
             )
         is_switched = plan.fabric is not None or (job.plan is None and job.planner in SWITCH_PLANNERS)
         flows = streams(plan, job.bytes)
+        shares = self._shares(index, job, plan)
         if is_switched:
             flows = switched(job, plan, flows)
         return {
             "name": job.name,
             "plan": plan.model_dump(mode="json", exclude_none=True, exclude={"solution"}),
             "bytes": job.bytes,
+            "collectives": PARTS.get(job.collective, [job.collective]),
             "rounds": job.rounds,
             "workers": [
                 {
@@ -296,20 +306,36 @@ class _Resolver:
                 }
                 for name in names
             ],
-            "streams": [self._stream(index, stream, is_copied=is_switched) for stream in flows],
+            "streams": [self._stream(index, stream, shares, is_copied=is_switched) for stream in flows],
             "barrier": not is_switched and plan.job.codec == "block" and plan.job.exponents == "agreed",
             "upload_only": job.upload_only,
         }  # fmt: skip
 
-    def _stream(self, index: int, stream: PredictedStream, *, is_copied: bool) -> dict[str, Any]:
+    def _shares(self, index: int, job: ScenarioJob, plan: AggregationPlan) -> dict[str, Mapping[str, Load]]:
+        """By stream: bytes of each worker, up and down, where workers send and take different amounts."""
+        try:
+            if is_all_reduce(plan, job.collective):
+                return {}
+        except PlanError as bad:
+            remedy = "; in a scenario, `copies = true` has the planner do so" if job.plan is None else ""
+            raise self.file.error(("job", index, "collective"), f"job {job.name}: {bad}{remedy}") from None
+        trees, shape = streams(plan, job.bytes), shape_of(plan, job.bytes)
+        total = sum(tree.wire_bytes for tree in trees)
+        return {tree.name: worker_loads(plan, shape, job.collective, tree.wire_bytes / total) for tree in trees}
+
+    def _stream(
+        self, index: int, stream: PredictedStream, shares: Mapping[str, Mapping[str, Load]], *, is_copied: bool
+    ) -> dict[str, Any]:
         try:
             ways = arcs(self.topology, stream.links)
         except PlanError as bad:
             raise self.file.error(("job", index, "plan"), f"job {self.scenario.job[index].name}: {bad}") from None
+        edges, loads = Tree(stream.parents).edges, shares.get(stream.name, {})
         return {
             "name": stream.name,
-            "edges": [[self.sites[child], self.sites[parent]] for child, parent in Tree(stream.parents).edges],
+            "edges": [[self.sites[child], self.sites[parent]] for child, parent in edges],
             "wire_bytes": float(stream.wire_bytes),
+            "shares": [loads[child] for child, _ in edges if loads],
             "lockstep": stream.lockstep,
             "ways": resolved_ways(ways, self.sites),
             "is_copied": is_copied,

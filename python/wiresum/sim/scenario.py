@@ -12,6 +12,7 @@ from wiresum.plan.choices import (
     DEFAULT_TIME_LIMIT_S,
     DEFAULT_WINDOW,
     MAX_TRIES,
+    CollectiveName,
     Exponents,
     Lanes,
     Policy,
@@ -196,7 +197,11 @@ class ScenarioJob(Document):
         model: what planners of switch networks place, by name; `bytes` of one part where absent. Its size and the
             switches' memory are scaled to `bytes` together.
         parts: equal sub-models of it; layers of a model where absent.
-        bytes: float32 bytes of each collective.
+        bytes: float32 bytes of each collective's unsharded tensor.
+        collective: what workers pass in each round; `pair` is a reduce-scatter and an all-gather at once. The root of a
+            broadcast or reduce is rank 0.
+        copies: whether a star's plan has streams for copies, as `wiresum plan --copies` makes them: all-gathers and
+            broadcasts want them, and reduce-scatters then bring each worker its own part alone.
         rounds: collectives, one after another.
         policy: slot policy of the values.
         codec: `block` or `fixed:<factor>`.
@@ -221,6 +226,8 @@ class ScenarioJob(Document):
     model: str | None = None
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS)] | None = None
     bytes: Annotated[int, Field(ge=4, le=MAX_JOB_BYTES)]
+    collective: CollectiveName = "all_reduce"
+    copies: bool = False
     rounds: Rounds = 1
     policy: Policy = "pool"
     codec: str = "block"

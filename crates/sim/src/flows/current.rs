@@ -75,6 +75,10 @@ impl Weaver<'_> {
     pub fn pattern(&mut self, job: &Job) -> Result<Pattern, SimulationError> {
         let mut pattern = Pattern::default();
         for stream in &job.streams {
+            if !stream.shares.is_empty() {
+                self.weave_shares(stream, &mut pattern)?;
+                continue;
+            }
             if stream.lockstep {
                 self.weave_whole(job, stream, &mut pattern)?;
             } else {
@@ -192,6 +196,35 @@ impl Weaver<'_> {
                 source: parent,
                 target: child,
             });
+        }
+        Ok(())
+    }
+
+    /// Workers that send and take different amounts: a collective has ended when all of it has crossed all links.
+    fn weave_shares(
+        &mut self,
+        stream: &Stream,
+        pattern: &mut Pattern,
+    ) -> Result<(), SimulationError> {
+        for (&(child, parent), &(up, down)) in stream.edges.iter().zip(&stream.shares) {
+            let ways = [
+                (self.up(stream, child, parent)?, up, child, parent),
+                (self.down(stream, parent, child)?, down, parent, child),
+            ];
+            for (crossed, wire_bytes, source, target) in ways {
+                pattern.needed += 1;
+                pattern.currents.push(Template {
+                    uses: counted(crossed),
+                    wire_bytes,
+                    begins: Begins::Last,
+                    brings: Brings::All,
+                    feeds: Vec::new(),
+                    fed: Vec::new(),
+                    into_root: target == parent,
+                    source,
+                    target,
+                });
+            }
         }
         Ok(())
     }

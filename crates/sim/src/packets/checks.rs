@@ -2,10 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use super::buffer::Call;
 use super::world::World;
 use crate::SimulationError;
 use crate::scenario::Job;
 use wiresum_protocol::plan::{PlanStream, Role};
+use wiresum_worker::Kind;
 
 /// Bytes of an element that becomes a lane.
 const ELEMENT_BYTES: u64 = 4;
@@ -39,7 +41,8 @@ impl World<'_> {
         let Some(findings) = &self.findings else { return Ok(()) };
         let wrong = findings.wrong.load(Ordering::Relaxed);
         let values = |job: &Job| {
-            job.bytes / ELEMENT_BYTES * u64::from(job.rounds) * job.workers.len() as u64
+            let calls = (0..job.workers.len()).flat_map(|rank| Call::all(job, rank));
+            u64::from(job.rounds) * calls.map(|call| call.coming() as u64).sum::<u64>()
         };
         let expected: u64 = self.scenario.jobs.iter().map(values).sum();
         let decoded = self.summed_values();
@@ -51,6 +54,9 @@ impl World<'_> {
     }
 
     fn check_job(&self, index: usize, job: &Job) -> Result<(), SimulationError> {
+        if job.collectives != [Kind::AllReduce] {
+            return Ok(());
+        }
         let values = job.plan.streams.iter().filter(|s| s.role == Role::Values);
         values.into_iter().try_for_each(|sub_model| self.check_root(index, job, sub_model))
     }

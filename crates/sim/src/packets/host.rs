@@ -4,20 +4,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use wiresum_protocol::{Plan, Time};
+use wiresum_protocol::Time;
 use wiresum_worker::{Collective, Event, Failure, Session, Sink, Source};
 
-use super::buffer::{Exact, Findings, Zeros};
+use super::buffer::{Call, Exact, Findings, ROOT, Zeros};
 use crate::scenario::Job;
 
 /// The only incarnation of a simulated job.
 const INCARNATION: u64 = 1;
-/// Bytes of an element.
-const ELEMENT_BYTES: u64 = 4;
 
 /// The same values as source and sink.
-fn in_place(values: impl Source + Sink + Clone + 'static) -> Collective {
-    Collective::all_reduce(Box::new(values.clone()), Box::new(values))
+fn passed(call: Call, values: impl Source + Sink + Clone + 'static) -> Collective {
+    let root = if call.kind.has_root() { ROOT as u32 } else { 0 };
+    Collective { kind: call.kind, root, source: Box::new(values.clone()), sink: Box::new(values) }
 }
 
 pub(super) struct Host<'a> {
@@ -25,10 +24,12 @@ pub(super) struct Host<'a> {
     pub rank: usize,
     pub site: usize,
     pub address: SocketAddr,
-    plan: &'a Plan,
-    elements: usize,
+    /// What its job does.
+    work: &'a Job,
     session: Session,
-    /// Collectives submitted.
+    /// Collectives of the last round that have not ended.
+    open: usize,
+    /// Rounds submitted.
     pub round: u32,
     pub is_dead: bool,
     /// When its next alarm is in the queue.
@@ -48,9 +49,9 @@ impl<'a> Host<'a> {
             rank,
             site,
             address,
-            plan: &job.plan,
-            elements: (job.bytes / ELEMENT_BYTES) as usize,
+            work: job,
             session: Session::new(&job.plan, rank as u32, INCARNATION),
+            open: 0,
             round: 0,
             is_dead: false,
             alarm: None,
@@ -70,21 +71,20 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Passes the next collective; its values are checked if there are findings to note.
+    /// Passes the collectives of the next round; their values are checked if there are findings to note.
     pub fn submit(&mut self, findings: Option<&Arc<Findings>>, patience: Duration, now: Time) {
-        let (len, lanes) = (self.elements, self.plan.job.lanes.widest());
-        let collective = match findings {
-            None => in_place(Zeros { len, lanes }),
-            Some(findings) => in_place(Exact {
-                len,
-                ranks: self.plan.workers.len(),
-                rank: self.rank,
-                round: self.round,
-                lanes,
-                findings: Arc::clone(findings),
-            }),
-        };
-        self.session.submit(collective, now.plus(patience), now);
+        let calls = Call::all(self.work, self.rank);
+        self.open = calls.len();
+        for call in calls {
+            let collective = match findings {
+                None => passed(call, Zeros(call)),
+                Some(findings) => {
+                    let findings = Arc::clone(findings);
+                    passed(call, Exact { call, round: self.round, findings })
+                }
+            };
+            self.session.submit(collective, now.plus(patience), now);
+        }
         self.round += 1;
     }
 
@@ -105,7 +105,12 @@ impl<'a> Host<'a> {
         loop {
             match self.session.poll_event()? {
                 Event::Joined => return Some(News::Joined),
-                Event::Finished { outcome, .. } => return Some(News::Finished(outcome)),
+                Event::Finished { outcome, .. } => {
+                    self.open = self.open.saturating_sub(1);
+                    if outcome.is_err() || self.open == 0 {
+                        return Some(News::Finished(outcome));
+                    }
+                }
                 Event::Moved(_) | Event::Unattended | Event::HeldUp(_) => {}
             }
         }
@@ -116,7 +121,7 @@ impl<'a> Host<'a> {
     }
 
     pub fn name(&self) -> &str {
-        &self.plan.workers[self.rank].name
+        &self.work.plan.workers[self.rank].name
     }
 
     /// Packets of sums that it has.

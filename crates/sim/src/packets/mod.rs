@@ -20,6 +20,8 @@
 
 mod buffer;
 mod checks;
+#[cfg(test)]
+mod collective_tests;
 mod daemon;
 mod disturbances;
 mod host;

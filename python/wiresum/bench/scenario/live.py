@@ -84,6 +84,8 @@ def why_not(file: ScenarioFile) -> str:
     scenario = file.scenario
     if len(scenario.job) > 1:
         return "the testbed runs one job at a time; compare each by itself"
+    if scenario.job and scenario.job[0].collective != "all_reduce":
+        return f"live rounds are all-reduces; `wiresum bench collectives` runs {scenario.job[0].collective} live"
     for what in ("background", "failure", "link"):
         if getattr(scenario, what):
             return f"the testbed does not make `{what}`; remove it"
