@@ -34,9 +34,17 @@ def main() -> None:
 
 
 def packets(kind: str, job: int) -> bytes:
-    """One datagram of a flood: `malformed`, `foreign` (of an incarnation that is not running) or `hellos`."""
+    """One datagram of a flood.
+
+    Args:
+        kind: `malformed`, `short` (malformed, and as long as a hello), `foreign` (of an incarnation that is not
+            running) or `hellos`.
+        job: which job it names.
+    """
     if kind == "malformed":
         return bytes(wire.HEADER_LEN + wire.MAX_PAYLOAD)
+    if kind == "short":
+        return bytes(wire.HEADER_LEN + 4 * wire.HELLO_WORDS)
     if kind == "foreign":
         return _sealed(wire.Kind.CONTRIBUTION, job, wire.Flag.LITTLE_ENDIAN, bytes(wire.MAX_PAYLOAD))
     if kind == "hellos":

@@ -73,7 +73,8 @@ def measure_one(bed: ServiceBed, engine: Engine, flood: str, options: Options) -
         name: {"kind": "job", "plan": b.to_json(), "window": GREEDY_WINDOW, "seconds": seconds}
         for name in ("greedy job", "greedy job, quota")
     }
-    tasks |= {name: {"kind": name, "job": A, "seconds": seconds} for name in ("malformed", "foreign", "hellos")}
+    strangers = ("malformed", "short", "foreign", "hellos")
+    tasks |= {name: {"kind": name, "job": A, "seconds": seconds} for name in strangers}
     other = bed.begin(1, tasks[flood]) if flood != "alone" else None
     job = bed.begin(0, {"kind": "job", "plan": a.to_json(), "window": WINDOW, "seconds": options.seconds})
     served = finish(job, options.seconds)

@@ -21,7 +21,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import Engine
 from wiresum.plan.incarnation import next_incarnation
 
-FLOODS = ("alone", "hellos", "malformed", "foreign")
+FLOODS = ("alone", "hellos", "short", "malformed", "foreign")
 LOAD = "wiresum.bench.security.load"
 JOIN_S = 30.0
 """Seconds that a join may take, threads and the start of Python included."""
