@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from pathlib import Path
 
 from rich.table import Table
 
+from wiresum import native
 from wiresum.cli import doctor_service, doctor_transport
+from wiresum.cli.version import installed
 from wiresum.commandline.console import out, print_json
-from wiresum.deploy.daemon import find_binary
+from wiresum.deploy.daemon import daemon_version, find_binary
 from wiresum.errors import SettingError, SupportError
 from wiresum.testbed import support
 from wiresum.testbed.networks import why_no_namespaces
@@ -22,6 +25,8 @@ from wiresum.testbed.xdp_pass import loaded
 TORCH_MINIMUM = (2, 14)
 COMPILER_NAMES = "c++", "g++", "clang++"
 CLANG_NAMES = ("clang-19", "clang")
+BPF_SOURCES = Path(__file__).parents[3] / "bpf"
+"""Sources of the XDP programs. Only a clone has them: a wheel brings the programs built, and needs no clang."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +93,18 @@ def _why_no_clang() -> str:
 
 def _why_no_daemon() -> str:
     with _as_text() as problem:
-        find_binary()
+        binary = find_binary()
+        theirs, ours = daemon_version(binary), installed("wiresum")
+        if theirs != ours:
+            problem.text = f"{binary} is of version {theirs}, and wiresum of {ours}: install both from one build"
     return problem.text
 
 
 def _why_no_native() -> str:
     try:
-        importlib.import_module("wiresum._native")
+        importlib.import_module(native.MODULE)
     except ImportError as missing:
-        return f"{missing}; run `make build`"
+        return native.why_missing(missing)
     return ""
 
 
@@ -153,7 +161,7 @@ CHECKS: list[tuple[str, str, Callable[[], str]]] = [
     ("veth, bridge, tbf, ifb", "shaped links of the testbed", support.why_no_shaping),
     ("BPF", "aggregation in the kernel", _why_no_bpf),
     ("XDP on veth", "aggregation in the kernel, in the testbed", support.why_no_xdp),
-    ("clang", "building the XDP programs", _why_no_clang),
+    *([("clang", "building the XDP programs", _why_no_clang)] if BPF_SOURCES.is_dir() else []),
     ("wiresum-node", "aggregators", _why_no_daemon),
     ("wiresum._native", "the PyTorch backend, plan checks", _why_no_native),
     ("torch", "the PyTorch backend", _why_no_torch),

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from wiresum.commandline import completion
-from wiresum.commandline.console import fail, screen, spare_letters
+from wiresum.commandline.console import fail, screen, spare_letters, stand_in
 from wiresum.commandline.contents import Listed, Quick
 from wiresum.errors import (
     NotWorthwhileError,
@@ -148,6 +148,7 @@ def options(
 
 def main() -> None:
     """Runs the command line; errors become one line and an exit code."""
+    stand_in()
     spare_letters()
     completion.prepare()
     try:

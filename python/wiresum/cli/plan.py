@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -41,7 +41,10 @@ def plan(
     switched: Annotated[
         SwitchChoice | None,
         typer.Option(
-            "--switched", help="Make a plan for summing switches, with this slot policy [auto: the planner's]"
+            "--switched",
+            metavar="POLICY",
+            help=f"Make a plan for summing switches, with this slot policy: {', '.join(get_args(SwitchPolicy))}, "
+            "or auto for the planner's choice",
         ),
     ] = None,
     circuits: Annotated[
@@ -101,7 +104,7 @@ def plan(
         _draw(there, made, job.gradient_bytes, plot)
     if output:
         made.write(output)
-        note(f"{output}: {len(made.workers)} workers, {len(made.nodes)} aggregators")
+        note(f"{output}: {_counted(len(made.workers), 'worker')}, {_counted(len(made.nodes), 'aggregator')}")
     if as_json or not output:
         print(made.without_secret().to_json(), end="")
     if not output:
@@ -215,6 +218,10 @@ def explanation(network: Topology, made: AggregationPlan, gradient_bytes: int) -
     found = predict(network, made, gradient_bytes)
     time = f"{gradient_bytes / 1e6:g} MB: {found.seconds:.4f} s predicted; bottleneck {found.bottleneck.capacity}"
     return "\n".join([made.planner, *sums, time])
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _children(names: Sequence[str]) -> str:

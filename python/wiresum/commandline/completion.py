@@ -6,18 +6,35 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from typer._completion_classes import completion_init  # where it is defined: `typer.completion` does not export it
 from typer.completion import install_callback, show_callback
 from typer.core import TyperArgument, TyperOption
+
+from wiresum.errors import SupportError
 
 VARIABLE = "_WIRESUM_COMPLETE"
 """What shells set when they ask for words."""
 MOST_FILES = 100
 """Files of a folder that are offered."""
 
-install, show = install_callback, show_callback
-"""Callbacks of the options that write the shell's script into the home directory, or print it."""
+show = show_callback
+"""Callback of the option that prints the shell's script."""
+
+
+def install(ctx: Any, parameter: Any, value: Any) -> Any:
+    """Callback of the option that writes the shell's script into the home directory.
+
+    Raises:
+        SupportError: nothing can be written there.
+    """
+    try:
+        return install_callback(ctx, parameter, value)
+    except OSError as refused:
+        raise SupportError(
+            f"{refused.filename}: {refused.strerror}; `wiresum --show-completion` prints the script instead"
+        ) from refused
 
 
 def prepare() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from wiresum.plan.aggregation_plan import PlanNode
 from wiresum.plan.choices import XDP_ENGINES
 
 BINARY = "wiresum-node"
+VERSION_S = 10.0
+"""Seconds in which a daemon tells its version; it opens nothing for that."""
 WAITED = re.compile(r"has taken over; its socket waited ([\d.]+) ms")
 
 
@@ -95,5 +98,23 @@ def find_binary() -> str:
     beside = Path(sys.executable).parent / BINARY
     found = str(beside) if beside.exists() else shutil.which(BINARY)
     if found is None:
-        raise SupportError(f"{BINARY} is not installed; run `make build`")
+        raise SupportError(
+            f"{BINARY} is not installed; install Wiresum's wheel or its Debian package, or run `make build` in a clone"
+        )
     return found
+
+
+def daemon_version(binary: str) -> str:
+    """The version of an installed daemon.
+
+    Args:
+        binary: its path.
+
+    Raises:
+        SupportError: it does not run here, or does not answer.
+    """
+    try:
+        told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=VERSION_S, check=True)
+    except (OSError, subprocess.SubprocessError) as failed:
+        raise SupportError(f"{binary} does not run here: {failed}; install Wiresum's wheel again") from failed
+    return told.stdout.removeprefix(BINARY).strip()

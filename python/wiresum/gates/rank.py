@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from wiresum import native
 from wiresum.errors import JoinError, NoTurnError
 from wiresum.gates import EXPIRY_S
 from wiresum.gates.lines import ForeignLineError, Line, greeted, shut_down
@@ -70,7 +71,7 @@ def join_in_turns(
     try:
         from wiresum._native import Engine
     except ImportError as error:
-        raise JoinError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error
+        raise JoinError(native.why_missing(error)) from error
     job = json.loads(plan_json)["job"]
     caller = Caller(driver, job["id"], rank, job["secret"])
     line = caller.call_in_time(elsewhere=agree is not None)

@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from wiresum.document import Document, FileDocument, read_text, write_text
 from wiresum.errors import PlanError, WiresumError
+from wiresum.native import why_missing
 from wiresum.plan.choices import FLOAT32_BYTES, MAX_MISSED, Engine, Exponents, Lanes, lane_bytes
 from wiresum.plan.fabric import Derived, PlanFabric
 from wiresum.plan.members import (
@@ -354,4 +355,4 @@ def native() -> ModuleType:
     try:
         return import_module("wiresum._native")
     except ImportError as error:
-        raise PlanError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error
+        raise PlanError(why_missing(error)) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from wiresum import native
 from wiresum.errors import JoinError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import Transport
@@ -56,5 +57,5 @@ def open_engine(
     try:
         from wiresum._native import Engine as NativeEngine
     except ImportError as error:
-        raise JoinError(f"wiresum._native cannot be loaded ({error}); install wiresum, or run `make build`") from error
+        raise JoinError(native.why_missing(error)) from error
     return NativeEngine(plan.to_json(), rank, incarnation, timeout_s, transport=transport, dead_after_s=dead_after_s)
