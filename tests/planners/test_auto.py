@@ -34,7 +34,7 @@ def test_no_planner_that_was_asked_is_predicted_to_be_quicker(topology):
             continue
         asked += 1
         assert seconds <= predict(topology, other, SIZE).seconds * (1 + 1e-6)
-    assert f"the quickest of {asked} plans with {seconds:.4g} s predicted" in made.planner
+    assert f"the quickest of {asked} plans with {seconds:.4g} s predicted for {SIZE / 1e6:g} MB" in made.planner
 
 
 def test_the_reason_is_in_the_plan():

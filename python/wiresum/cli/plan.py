@@ -135,12 +135,13 @@ def _require_worthwhile(network: Topology, job: Job, made: AggregationPlan) -> N
     from wiresum.planners.auto import quicker_ring_s
     from wiresum.predict.cost import cost_of_plan
 
-    cost = cost_of_plan(network, made, sum(part.bytes for part in job.parts))
+    size = sum(part.bytes for part in job.parts)
+    cost = cost_of_plan(network, made, size)
     ring_s = quicker_ring_s(network, job, cost.seconds)
     if ring_s is not None:
         raise NotWorthwhileError(
-            f"a ring over the same links, as Gloo's or NCCL's, is predicted to take {ring_s:.4g} s, "
-            "less than any plan; train without Wiresum, or add nodes that sum"
+            f"a ring over the same links, as Gloo's or NCCL's, is predicted to take {ring_s:.4g} s "
+            f"for {size / 1e6:g} MB, less than any plan; train without Wiresum, or add nodes that sum"
         )
 
 

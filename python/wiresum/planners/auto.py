@@ -71,7 +71,7 @@ def auto(planners: Mapping[str, Planner], topology: Topology, job: Job, options:
     ranked = _ranked(answers, predicted)
     chosen = ranked[0].plan
     ring_s = quicker_ring_s(topology, job, ranked[0].cost.seconds)
-    return chosen.model_copy(update={"planner": explanation(ranked, refused, predicted, ring_s)})
+    return chosen.model_copy(update={"planner": explanation(ranked, refused, predicted, _size(job), ring_s)})
 
 
 def quicker_ring_s(topology: Topology, job: Job, plan_s: float) -> float | None:
@@ -99,7 +99,7 @@ def _answers(
     planners: Mapping[str, Planner], topology: Topology, job: Job, options: PlanOptions, refused: dict[str, str]
 ) -> Iterator[_Answer]:
     ends_s = time.monotonic() + options.time_limit_s
-    size = sum(part.bytes for part in job.parts)
+    size = _size(job)
     is_best = False
     for name in (*QUICK, *SEARCHING):
         left_s = ends_s - time.monotonic()
@@ -115,6 +115,10 @@ def _answers(
             yield answer
         except WiresumError as error:
             refused[name] = str(error).split(";")[0]
+
+
+def _size(job: Job) -> int:
+    return sum(part.bytes for part in job.parts)
 
 
 def _is_best(topology: Topology, answer: _Answer, size: int) -> bool:
@@ -150,7 +154,11 @@ def _ranked(answers: Sequence[_Answer], predicted: bool) -> list[_Answer]:
 
 
 def explanation(
-    ranked: Sequence[_Answer], refused: Mapping[str, str], predicted: bool, ring_s: float | None = None
+    ranked: Sequence[_Answer],
+    refused: Mapping[str, str],
+    predicted: bool,
+    size: int,
+    ring_s: float | None = None,
 ) -> str:
     """Who was chosen and why, what the others would take, and why some have no plan: a line each.
 
@@ -158,10 +166,11 @@ def explanation(
         ranked: answers, the chosen one first.
         refused: why there is no answer, by planner.
         predicted: whether times are predicted, or those of the busiest link.
+        size: bytes that each worker has summed in that time.
         ring_s: seconds of a ring that is quicker than all of them.
     """
     first = ranked[0]
-    how = "predicted" if predicted else "for the busiest link"
+    how = f"{'predicted' if predicted else 'on the busiest link'} for {size / 1e6:g} MB"
     why = f"{first.planner}, the quickest of {len(ranked)} plans with {_seconds(first, predicted):.4g} s {how}"
     if ring_s is not None:
         why = f"a ring without Wiresum is quicker, {ring_s:.4g} s over the same links. The plan comes from {why}"
