@@ -94,6 +94,7 @@ BAD = {
     ),
     "copies that the plan has not": (HEAD + JOB + 'collective = "pair"\n', ":5: job job: pair goes through Gloo"),
     "trains of copies": (TRAINS.replace("window", 'collective = "reduce"\nwindow'), ":6: job job: trains carry all-"),
+    "copies up only": (FLOWS + 'collective = "reduce"\nupload_only = true\n', ":7: upload_only: only all-reduces"),
     "no collective": (HEAD + JOB + 'collective = "gossip"\n', ":5: job[0].collective:"),
     "packets up only": (HEAD + JOB + "upload_only = true\n", ":5: upload_only: packets bring results down"),
 }  # fmt: skip

@@ -288,6 +288,9 @@ class _Resolver:
             raise self.file.error(
                 ("job", index, "upload_only"), "upload_only: packets bring results down; use the fidelity `flows`"
             )
+        if job.upload_only and job.collective != "all_reduce":
+            problem = f"upload_only: only all-reduces end at their roots, not {job.collective}; remove one of the two"
+            raise self.file.error(("job", index, "upload_only"), problem)
         is_switched = plan.fabric is not None or (job.plan is None and job.planner in SWITCH_PLANNERS)
         flows = streams(plan, job.bytes)
         shares = self._shares(index, job, plan)
@@ -317,7 +320,7 @@ class _Resolver:
             if is_all_reduce(plan, job.collective):
                 return {}
         except PlanError as bad:
-            remedy = "; in a scenario, `copies = true` has the planner do so" if job.plan is None else ""
+            remedy = "; in a scenario, `copies = true` gives the planner's plan copies" if job.plan is None else ""
             raise self.file.error(("job", index, "collective"), f"job {job.name}: {bad}{remedy}") from None
         trees, shape = streams(plan, job.bytes), shape_of(plan, job.bytes)
         total = sum(tree.wire_bytes for tree in trees)
