@@ -286,7 +286,8 @@ pub struct Stream {
     pub edges: Vec<(usize, usize)>,
     /// On each edge, each way, headers included.
     pub wire_bytes: f64,
-    /// By edge: the bytes up and down instead, where workers send and take different amounts. None waits for another then.
+    /// By edge: the bytes up and down, where workers send and take different amounts; empty elsewhere. Flows of such a
+    /// stream wait for no other.
     #[serde(default)]
     pub shares: Vec<(f64, f64)>,
     /// Whether all edges move in step, as under `pool`.

@@ -14,7 +14,7 @@ use crate::scenario::Job;
 /// Element type, operation and codec of a simulated collective: the same on every rank.
 const SIGNATURE: u8 = 1;
 /// Bytes of an element that is summed.
-const ELEMENT_BYTES: usize = 4;
+pub(super) const ELEMENT_BYTES: usize = 4;
 /// The rank that others copy from, or that takes all sums.
 pub(super) const ROOT: usize = 0;
 
@@ -57,11 +57,11 @@ impl Call {
     fn width(self) -> usize {
         if self.kind.is_copy() { 1 } else { self.lanes.width() }
     }
-}
 
-/// Where bytes are copied, packets have lanes of 32 bits.
-fn lane_width(call: Call) -> usize {
-    if call.kind.is_copy() { ELEMENT_BYTES } else { call.lanes.width() }
+    /// Bytes of a lane: where bytes are copied, packets have lanes of 32 bits.
+    fn lane_width(self) -> usize {
+        if self.kind.is_copy() { ELEMENT_BYTES } else { self.lanes.width() }
+    }
 }
 
 /// Zeros: packets of the right size, without the work of filling them.
@@ -78,7 +78,7 @@ impl Source for Zeros {
     }
 
     fn lane_width(&self) -> usize {
-        lane_width(self.0)
+        self.0.lane_width()
     }
 
     fn exponent(&self, _range: Range<usize>) -> i32 {
@@ -116,7 +116,8 @@ impl Exact {
         Rng::new(seed).next() as i32
     }
 
-    /// What comes at a place of this rank's part: the sum of every rank's value, wrapped as lanes wrap it, or the giver's.
+    /// What comes at a place of this rank's part: the sum of every rank's value, wrapped as lanes wrap it, or the
+    /// giver's byte.
     fn result(&self, place: usize) -> i32 {
         let Call { kind, ranks, len, .. } = self.call;
         match kind {
@@ -150,7 +151,7 @@ impl Source for Exact {
     }
 
     fn lane_width(&self) -> usize {
-        lane_width(self.call)
+        self.call.lane_width()
     }
 
     fn exponent(&self, _range: Range<usize>) -> i32 {

@@ -2,15 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use super::buffer::Call;
+use super::buffer::{Call, ELEMENT_BYTES};
 use super::world::World;
 use crate::SimulationError;
 use crate::scenario::Job;
 use wiresum_protocol::plan::{PlanStream, Role};
 use wiresum_worker::Kind;
-
-/// Bytes of an element that becomes a lane.
-const ELEMENT_BYTES: u64 = 4;
 
 impl World<'_> {
     /// Sums were exact, links were what they are, and roots got what they sum.
@@ -70,7 +67,7 @@ impl World<'_> {
     ) -> Result<(), SimulationError> {
         let Some(root) = sub_model.root() else { return Ok(()) };
         let lane_bytes = job.plan.job.lanes.widest().width() as u64;
-        let model = (job.bytes / ELEMENT_BYTES * lane_bytes) as f64 * sub_model.share;
+        let model = (job.bytes / ELEMENT_BYTES as u64 * lane_bytes) as f64 * sub_model.share;
         let least = (model - job.plan.payload_len() as f64).max(0.0) * f64::from(job.rounds);
         let of_root = self.ingress.iter().filter(|((of, daemon, stream), _)| {
             let daemon = &self.daemons[*daemon];

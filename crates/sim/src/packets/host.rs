@@ -15,8 +15,8 @@ const INCARNATION: u64 = 1;
 
 /// The same values as source and sink.
 fn passed(call: Call, values: impl Source + Sink + Clone + 'static) -> Collective {
-    let root = if call.kind.has_root() { ROOT as u32 } else { 0 };
-    Collective { kind: call.kind, root, source: Box::new(values.clone()), sink: Box::new(values) }
+    let (source, sink) = (Box::new(values.clone()), Box::new(values));
+    Collective { kind: call.kind, root: ROOT as u32, source, sink }
 }
 
 pub(super) struct Host<'a> {

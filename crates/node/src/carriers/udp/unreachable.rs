@@ -219,7 +219,8 @@ mod tests {
         }
     }
 
-    /// The kernel remembers for ten minutes what these errors say of paths, and whoever else uses the host's loopback meets it.
+    /// The kernel remembers for ten minutes what these errors say of paths, and misleads whoever else uses the host's
+    /// loopback.
     fn in_a_network_of_its_own(work: impl FnOnce() + Send) {
         let alone = || {
             let _network = enter_empty_network().expect("a network namespace");
