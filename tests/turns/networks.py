@@ -34,11 +34,12 @@ def workload(*jobs):
 
 
 def three_jobs(size=800_000):
-    """One in a rack, and two over the only port of u1, so that they need it in turns."""
+    """One in a rack, and two over the only port of u1, so that they need it in turns: all are complete first if `first`
+    goes first, as `second` comes a slot later."""
     return workload(
         star("local", {"u0": 2}, "u0", size),
         star("first", {"u0": 1, "u1": 1}, "u1", size),
-        star("second", {"u1": 1, "u2": 1}, "u2", size),
+        star("second", {"u1": 1, "u2": 1}, "u2", size, arrival_s=SLOT_S),
     )
 
 

@@ -192,13 +192,17 @@ def test_drivers_that_are_killed_and_started_again_at_random_moments(namespaces,
     restarted(tmp_path, name, seed)
 
 
-def test_a_schedule_is_adjusted_while_it_runs(namespaces, name, tmp_path):
-    """The port of u2 fails in the first slot: job `second` has no way left, and the others go on with a new driver."""
+@pytest.mark.parametrize(("port", "lost"), [("u2-1", 3), ("u0-1", 2)])
+def test_a_schedule_is_adjusted_while_it_runs(namespaces, name, tmp_path, port, lost):
+    """A port fails in the first slot: one job has no way left, and the others go on with a new driver.
+
+    It is `second`, which has not begun, or `first`, whose circuit is still there and has the only port of u1.
+    """
     with Cluster(tmp_path, name, 1_500_000) as cluster:
         cluster.await_begin()
         os.killpg(cluster.driver.pid, signal.SIGKILL)
         cluster.driver.communicate()
-        now = without(cluster.topology, "u2-1")
+        now = without(cluster.topology, port)
         after = adjust_schedule(Schedule.read(tmp_path / "plans" / "schedule.json"), now, at_s=0.1)
         after.schedule.write(tmp_path / "schedule.json")
         (tmp_path / "topology.json").write_text(now.model_dump_json(exclude_none=True))
@@ -207,13 +211,15 @@ def test_a_schedule_is_adjusted_while_it_runs(namespaces, name, tmp_path):
         out, _ = cluster.driver.communicate(timeout=PATIENCE_S)
         assert cluster.driver.returncode == 0
         assert all(not cluster.bed.nodes.served(node) for node in cluster.bed.nodes.sockets)
-    assert after.given_up == [3]
+    assert after.given_up == [lost]
     # The gates of job 1 are open while there is no driver: its ranks may have ended before the next one listens.
     is_back = all("the driver of turns is back" in said for _, said in outcomes[:2])
     ends = {job: turn["end"] for job, turn in json.loads(out)["turns"].items()}
-    assert ends == {"1": "done" if is_back else "gone", "2": "done"}
-    assert [code for code, _ in outcomes[:4]] == [0] * 4, outcomes
-    assert all("job 3 has no turn in this driver's schedule" in said for _, said in outcomes[4:])
+    other = {2: 3, 3: 2}[lost]
+    assert ends == {"1": "done" if is_back else "gone", str(other): "done"}
+    of_job = {job: outcomes[2 * job - 2 : 2 * job] for job in (1, 2, 3)}
+    assert [code for code, _ in of_job[1] + of_job[other]] == [0] * 4, outcomes
+    assert all(f"job {lost} has no turn in this driver's schedule" in said for _, said in of_job[lost])
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -120,10 +120,11 @@ def test_a_journal_is_of_one_schedule_and_its_secrets(tmp_path):
     made, again = turns_of(network(), three_jobs()), turns_of(network(), three_jobs())
     journal = Journal(tmp_path / "progress.json", made)
     assert journal.read() is None
-    journal.write(1, {1: "done", 3: "dark"})
+    journal.write(1, {1: "done", 3: "dark"}, [("oxc", "1", "2")])
     found = Journal(tmp_path / "progress.json", made).read()
     assert (found.interval, found.ended) == (1, {"1": "done", "3": "dark"})
     assert Journal(tmp_path / "progress.json", again).read() is None, "ranks do not have these secrets"
+    assert Journal(tmp_path / "progress.json", again).lit() == [("oxc", "1", "2")], "light is lit for any schedule"
     journal.end()
     assert journal.read() is None
 
@@ -156,7 +157,10 @@ def test_what_cannot_run_is_named():
         as_schedule(
             timetable_of(topology, jobs),
             topology,
-            workload(*(job.model_dump(exclude_none=True) for job in jobs.jobs), star("more", {"u0": 1}, "u0", 1)),
+            workload(
+                *(job.model_dump(exclude_none=True) for job in jobs.jobs),
+                star("more", {"u0": 1}, "u0", 1, arrival_s=SLOT_S),
+            ),
         )
     coflow = {"name": "sort", "synchrony": "coflow", "workers": {"u0": 1}, "sinks": {"u1": 1000}}
     with pytest.raises(ScheduleError, match="job 1 is a coflow"):

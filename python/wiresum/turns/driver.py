@@ -76,15 +76,20 @@ class TurnsDriver(Stage):
         """
         self._gates.expect(self.plans)
         before, late_s = self._journal.read() if self._journal else None, 0.0
+        left = self._journal.lit() if self._journal else []
+        self._light.inherit(left)
         first = self._begin_anew() if before is None else self._go_on(before)
         for index, interval in enumerate(self._schedule.intervals[first:], first):
             due_s = interval.from_s + late_s
             self._pass_until(due_s)
             self._end_all(self._running - set(map(int, interval.plans)))
             late_s += max(0.0, self._now_s() - due_s)
+            lit = self._light.joined(interval.circuits)
             if self._journal:
-                self._journal.write(index, {job: turn.end for job, turn in self.seen.turns.items() if turn.end})
+                ended = {job: turn.end for job, turn in self.seen.turns.items() if turn.end}
+                self._journal.write(index, ended, [*left, *lit])
             self._begin(interval, due_s)
+            left = lit
         last = self._schedule.intervals[-1]
         if last.until_s is not None:
             self._await_until(last.until_s + late_s)

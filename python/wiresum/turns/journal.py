@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ from wiresum.document import FileDocument, write_text
 from wiresum.errors import ScheduleError, WiresumError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.schedule import Schedule
+from wiresum.turns.light import Joined
 
 if TYPE_CHECKING:
     from wiresum.turns.online import Online
@@ -35,6 +36,7 @@ class Progress(FileDocument):
         interval: index of the interval that it was about to begin, or is in.
         ended: jobs that have ended, and how.
         running: fingerprints of the plans of jobs that have turns then, secrets included, by job.
+        lit: circuits that may be lit, from the interval before or by then: optical switch and two ports.
     """
 
     error: ClassVar[type[WiresumError]] = ScheduleError
@@ -45,6 +47,7 @@ class Progress(FileDocument):
     interval: int
     ended: dict[str, str]
     running: dict[str, str] = Field(default_factory=dict)
+    lit: list[Annotated[list[str], Field(min_length=3, max_length=3)]] = Field(default_factory=list)
 
 
 class OnlineProgress(FileDocument):
@@ -123,13 +126,22 @@ class Journal(_Journal[Progress]):
         super().__init__(path, Progress, schedule.to_json())
         self._intervals = schedule.intervals
 
-    def write(self, interval: int, ended: Mapping[int, str]) -> None:
-        """Writes in one step; to be done before an interval begins.
+    def write(self, interval: int, ended: Mapping[int, str], lit: Sequence[Joined] = ()) -> None:
+        """Writes in one step; to be done before an interval begins. Arguments are the fields of `Progress`.
 
         Raises:
             ScheduleError: the file cannot be written.
         """
-        self._note(interval=interval, ended=_by_name(ended), running=self._plans(interval))
+        self._note(interval=interval, ended=_by_name(ended), running=self._plans(interval), lit=list(map(list, lit)))
+
+    def lit(self) -> list[Joined]:
+        """Circuits that a driver before may have left lit, whatever schedule it carried out.
+
+        Raises:
+            ScheduleError: the file cannot be read.
+        """
+        found = Progress.read(self._path).lit if self._path.exists() else []
+        return [(switch, one, other) for switch, one, other in found]
 
     def read(self) -> Progress | None:
         """As of every journal; of another schedule, what goes on in the first interval of this one, if anything does.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -28,6 +28,8 @@ AGAIN_S = 0.25
 T = TypeVar("T")
 Fibres = frozenset[str]
 """Ids of the two fibres that a circuit joins."""
+Joined = tuple[str, str, str]
+"""An optical switch and two of its ports, by their names."""
 Probe = Callable[[Circuit], bool]
 """Tries whether something gets through a circuit that its device calls lit."""
 
@@ -103,6 +105,28 @@ class Light:
             tried, dark = self._await(name, wanted[name], new[name])
             attempts, failed = max(attempts, tried), failed | self._named(name, dark)
         return Ordered(added, removed, attempts, failed)
+
+    def joined(self, circuits: Sequence[Circuit]) -> list[Joined]:
+        """The ports of circuits, which keep their names when their fibres are gone."""
+        found = {(name, *sorted(pair)) for name in self._drivers for pair in self._pairs(name, circuits)}
+        return sorted((name, one, other) for name, one, other in found)
+
+    def inherit(self, left: Collection[Joined]) -> None:
+        """Owns the ports of circuits that a driver before has lit, as far as they are still there.
+
+        A port that the topology has lost since may be joined to one that is ours, which nobody could use otherwise.
+
+        Args:
+            left: circuits that a driver before may have lit.
+
+        Raises:
+            CircuitError: a device refuses, or has not answered for `AWAY_S`.
+        """
+        for name, driver in self._drivers.items():
+            pairs = {frozenset(ports) for switch, *ports in left if switch == name}
+            lit = {frozenset(one) for one in _patiently(driver.read).connections} if pairs else set()
+            in_the_way = (pair for pair in pairs & lit if pair & self._owned[name])
+            self._owned[name] = self._owned[name].union(*in_the_way)
 
     def has(self, circuits: Sequence[Circuit]) -> bool:
         """Whether these circuits are there and no others, as far as devices that answer say."""
