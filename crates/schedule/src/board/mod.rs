@@ -65,6 +65,13 @@ impl<'a> Board<'a> {
         self.cells.resize(1 + slots * self.stride, 0.0);
     }
 
+    /// Makes it so many slots long, and forgets how to undo; what is lit in slots that go is lit for nobody.
+    pub fn shorten(&mut self, slots: usize) {
+        self.trim_from(slots);
+        self.commit();
+        self.resize(slots);
+    }
+
     /// Circuits between a pair in a slot.
     #[must_use]
     pub fn circuits(&self, slot: usize, pair: usize) -> u32 {
@@ -230,6 +237,13 @@ impl<'a> Board<'a> {
             self.set_circuits(slot, pair, needed);
             let Some(before) = slot.checked_sub(1) else { return };
             slot = before;
+        }
+    }
+
+    /// Gives up circuits that no load needs, in all slots from one on, and then in those before them.
+    pub fn trim_from(&mut self, slot: usize) {
+        for slot in (slot..self.slots()).rev() {
+            (0..self.problem.pairs.len()).for_each(|pair| self.trim(slot, pair));
         }
     }
 

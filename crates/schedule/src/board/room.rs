@@ -25,20 +25,41 @@ impl Board<'_> {
     /// The most bytes that a transfer could have in a slot, beyond what it has; with `add`, circuits may be added.
     #[must_use]
     pub fn room(&self, slot: usize, mode: &Mode, add: bool) -> f64 {
-        let is_full = |unit: &usize| {
-            self.places_taken(slot, *unit) >= self.problem.instance.units[*unit].places
-        };
-        if mode.places.iter().any(is_full) { 0.0 } else { self.rate_room(slot, mode, add) }
+        if self.has_places(slot, mode) { self.rate_room(slot, mode, add) } else { 0.0 }
+    }
+
+    /// No less than what [`Self::room`] is whatever the transfer has in the slot before.
+    #[must_use]
+    pub fn most_room(&self, slot: usize, mode: &Mode) -> f64 {
+        if !self.has_places(slot, mode) {
+            return 0.0;
+        }
+        let mut room = self.pool_room(slot, mode);
+        for &Crossing { pair, lane, times } in &mode.crossings {
+            let lit = f64::from(self.most_circuits(slot, pair, true)) * self.problem.lit_bytes;
+            room = room.min((lit - self.cells[self.load_cell(slot, pair, lane)]) / times);
+        }
+        room
+    }
+
+    fn has_places(&self, slot: usize, mode: &Mode) -> bool {
+        mode.places
+            .iter()
+            .all(|unit| self.places_taken(slot, *unit) < self.problem.instance.units[*unit].places)
+    }
+
+    /// The bytes that pools and its own links leave a transfer.
+    fn pool_room(&self, slot: usize, mode: &Mode) -> f64 {
+        let free = mode.pools.iter().map(|(pool, times)| {
+            (self.problem.pools[*pool] - self.cells[self.pool_cell(slot, *pool)]) / times
+        });
+        free.fold(mode.most, f64::min)
     }
 
     /// As [`Self::room`], for a transfer that has its place.
     #[must_use]
     pub fn rate_room(&self, slot: usize, mode: &Mode, add: bool) -> f64 {
-        let mut room = mode.most;
-        for (pool, times) in &mode.pools {
-            let free = self.problem.pools[*pool] - self.cells[self.pool_cell(slot, *pool)];
-            room = room.min(free / times);
-        }
+        let mut room = self.pool_room(slot, mode);
         if room <= 0.0 || mode.crossings.is_empty() {
             return room.max(0.0);
         }

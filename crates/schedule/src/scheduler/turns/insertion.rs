@@ -4,15 +4,29 @@ use crate::Summed;
 use crate::board::{Board, LEAST_SHARE, Turn};
 use crate::problem::{EPSILON, Mode, Transfer};
 
-/// Price of a set-up, in circuits of a slot, while jobs have still to find room.
-pub const SETUP: f64 = 0.05;
 /// Price of a circuit at units without free ports, beyond that at units with all free.
 const FULL: f64 = 1.0;
-/// Price of a later slot, so that ties are early.
-const LATE: f64 = 1e-6;
 
 /// Rates below the highest one that are tried.
 const MOST_LEVELS: usize = 8;
+
+/// What a turn costs besides its circuits, each of which costs 1 to 3 in a slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Prices {
+    /// A set-up.
+    pub setup: f64,
+    /// A place in a slot.
+    pub place: f64,
+    /// Each slot that the turn ends later.
+    pub late: f64,
+}
+
+impl Prices {
+    /// While jobs have still to find room: ties are early.
+    pub const ROOM: Self = Self { setup: 0.05, place: 0.0, late: 1e-6 };
+    /// While set-ups are what is made fewer.
+    pub const SETUPS: Self = Self { setup: 20.0, place: 5.0, late: 1e-6 };
+}
 
 /// What a turn has to keep to.
 #[derive(Clone, Copy, Debug)]
@@ -21,17 +35,8 @@ pub struct Span {
     pub from: usize,
     /// Slot after the last.
     pub until: usize,
-    /// Price of a set-up, in circuits of a slot.
-    pub setup: f64,
-    /// Price of each slot that the turn ends later.
-    pub late: f64,
-}
-
-impl Span {
-    /// Any time between two slots.
-    pub fn new(from: usize, until: usize) -> Self {
-        Self { from, until, setup: SETUP, late: LATE }
-    }
+    /// What it costs.
+    pub prices: Prices,
 }
 
 /// The cheapest turn, and its price; None if there is no room.
@@ -41,33 +46,28 @@ pub fn cheapest(
     summed: Summed,
     span: Span,
 ) -> Option<(f64, Turn)> {
-    let mode = transfer.mode(summed);
     if !transfer.contiguous {
         return pieces(board, transfer, summed, span);
     }
-    let paces = paces(board, mode, transfer.bytes);
-    let least = LEAST_SHARE * mode.most.min(transfer.bytes);
-    let mut best: Option<(f64, Turn)> = None;
-    for from in span.from..span.until {
-        // A turn without circuits costs nothing but time: the first that fits is the cheapest.
-        if best.is_some() && (mode.crossings.is_empty() || span.late > 1.0) {
+    let run = Run::new(board, transfer, summed, span);
+    let most = run.most_bytes(board);
+    let is_first_cheapest = run.mode.crossings.is_empty() || span.prices.late > 1.0;
+    let mut best: Option<(f64, Shares)> = None;
+    for from in span.from..(span.until + 1).saturating_sub(run.fewest) {
+        let below = best.as_ref().map_or(f64::INFINITY, |(price, _)| *price);
+        let is_too_late = span.prices.late * (from + run.fewest - 1) as f64 >= below;
+        if is_too_late || (best.is_some() && is_first_cheapest) {
             break;
         }
-        if board.room(from, mode, true) <= least {
-            continue;
-        }
-        for pace in &paces {
-            let below = best.as_ref().map_or(f64::INFINITY, |(price, _)| *price);
-            let mark = board.mark();
-            let found = run_from(board, transfer, mode, from, span, *pace, below);
-            board.undo(mark);
-            if let Some((price, shares)) = found {
-                best = Some((price, Turn { summed, shares }));
-            }
+        if most[from - span.from] >= run.bytes * (1.0 - EPSILON) {
+            best = run.from(board, from, below).or(best);
         }
     }
-    best
+    best.map(|(price, shares)| (price, Turn { summed, shares }))
 }
+
+/// Slot and bytes, in order of slots.
+type Shares = Vec<(usize, f64)>;
 
 /// How fast a turn is.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,102 @@ struct Pace {
     most: f64,
     /// Whether it leaves what would not fill a circuit to the next slot.
     is_thrifty: bool,
+}
+
+/// What has to be sent in slots in a row.
+struct Run<'t> {
+    mode: &'t Mode,
+    bytes: f64,
+    /// Bytes of a slot below which it does not count as sending.
+    least: f64,
+    /// Slots that it takes at least.
+    fewest: usize,
+    span: Span,
+    paces: Vec<Pace>,
+}
+
+impl<'t> Run<'t> {
+    fn new(board: &Board<'_>, transfer: &'t Transfer, summed: Summed, span: Span) -> Self {
+        let mode = transfer.mode(summed);
+        Self {
+            mode,
+            bytes: transfer.bytes,
+            least: LEAST_SHARE * mode.most.min(transfer.bytes),
+            fewest: transfer.least_slots(summed).max(1),
+            span,
+            paces: paces(board, mode, transfer.bytes),
+        }
+    }
+
+    /// For each slot of the span, the most bytes from then on without a pause.
+    fn most_bytes(&self, board: &Board<'_>) -> Vec<f64> {
+        let mut most = vec![0.0; self.span.until.saturating_sub(self.span.from)];
+        let mut later = 0.0;
+        for (slot, most) in (self.span.from..self.span.until).zip(&mut most).rev() {
+            let room = board.most_room(slot, self.mode);
+            later = if room > self.least { room + later } else { 0.0 };
+            *most = later;
+        }
+        most
+    }
+
+    /// The cheapest from a slot on, if it costs less than `below`.
+    fn from(&self, board: &mut Board<'_>, from: usize, mut below: f64) -> Option<(f64, Shares)> {
+        let mut best = None;
+        let mut is_slowed = true;
+        for pace in &self.paces {
+            // What did not slow it does not slow it at a higher pace either.
+            if !is_slowed && !pace.is_thrifty {
+                continue;
+            }
+            let mark = board.mark();
+            let found;
+            (found, is_slowed) = self.at(board, from, *pace, below);
+            board.undo(mark);
+            if let Some((price, _)) = &found {
+                below = *price;
+                best = found;
+            }
+        }
+        best
+    }
+
+    /// Slots in a row from one on, each as full as the pace lets it be, while they cost less than `below`; and whether
+    /// the pace was slower than the room.
+    fn at(
+        &self,
+        board: &mut Board<'_>,
+        from: usize,
+        pace: Pace,
+        below: f64,
+    ) -> (Option<(f64, Shares)>, bool) {
+        let Self { mode, span, .. } = *self;
+        let (mut left, mut price, mut is_slowed) = (self.bytes, 0.0, false);
+        let mut shares = Vec::new();
+        for slot in from..span.until {
+            let room = board.room(slot, mode, true).min(left);
+            is_slowed |= room > pace.most;
+            let mut bytes = room.min(pace.most);
+            if pace.is_thrifty {
+                bytes = without_a_part_circuit(board, slot, mode, bytes);
+            }
+            if bytes <= self.least {
+                break;
+            }
+            price += price_of(board, slot, mode, bytes, span.prices);
+            if price + span.prices.late * slot as f64 >= below {
+                break;
+            }
+            board.put(slot, mode, bytes);
+            shares.push((slot, bytes));
+            left -= bytes;
+            // What rounding leaves over is worth neither a slot nor a circuit, and is not sent.
+            if left <= EPSILON * self.bytes {
+                return (Some((price + span.prices.late * slot as f64, shares)), is_slowed);
+            }
+        }
+        (None, is_slowed)
+    }
 }
 
 /// The rates that fill one circuit of its busiest pair, two circuits and so on; at last its own highest rate, thrifty
@@ -93,43 +189,6 @@ fn paces(board: &Board<'_>, mode: &Mode, bytes: f64) -> Vec<Pace> {
     levels.map(|(most, is_thrifty)| Pace { most, is_thrifty }).collect()
 }
 
-/// Slots in a row from one on, each as full as the pace lets it be, while they cost less than `below`.
-fn run_from(
-    board: &mut Board<'_>,
-    transfer: &Transfer,
-    mode: &Mode,
-    from: usize,
-    span: Span,
-    pace: Pace,
-    below: f64,
-) -> Option<(f64, Vec<(usize, f64)>)> {
-    let least = LEAST_SHARE * mode.most.min(transfer.bytes);
-    let mut left = transfer.bytes;
-    let mut price = 0.0;
-    let mut shares = Vec::new();
-    for slot in from..span.until {
-        let mut bytes = board.room(slot, mode, true).min(left).min(pace.most);
-        if pace.is_thrifty {
-            bytes = without_a_part_circuit(board, slot, mode, bytes);
-        }
-        if bytes <= least {
-            return None;
-        }
-        price += price_of(board, slot, mode, bytes, span.setup);
-        if price + span.late * slot as f64 >= below {
-            return None;
-        }
-        board.put(slot, mode, bytes);
-        shares.push((slot, bytes));
-        left -= bytes;
-        // What rounding leaves over is worth neither a slot nor a circuit, and is not sent.
-        if left <= EPSILON * transfer.bytes {
-            return Some((price + span.late * slot as f64, shares));
-        }
-    }
-    None
-}
-
 /// The bytes with which no new circuit of one pair is filled in part; the same if that is nothing.
 fn without_a_part_circuit(board: &Board<'_>, slot: usize, mode: &Mode, bytes: f64) -> f64 {
     let [crossing] = mode.crossings[..] else { return bytes };
@@ -141,9 +200,9 @@ fn without_a_part_circuit(board: &Board<'_>, slot: usize, mode: &Mode, bytes: f6
     if fewer > 0.0 { fewer.min(bytes) } else { bytes }
 }
 
-/// Price of bytes in a slot: new circuits, dearer where ports are few, and set-ups.
-fn price_of(board: &Board<'_>, slot: usize, mode: &Mode, bytes: f64, setup: f64) -> f64 {
-    let mut price = 0.0;
+/// Price of bytes in a slot: new circuits, dearer where ports are few, set-ups, and places.
+fn price_of(board: &Board<'_>, slot: usize, mode: &Mode, bytes: f64, prices: Prices) -> f64 {
+    let mut price = prices.place * mode.places.len() as f64;
     for crossing in &mode.crossings {
         let now = board.circuits(slot, crossing.pair);
         let needed = board.circuits_for(slot, *crossing, bytes).max(now);
@@ -153,7 +212,7 @@ fn price_of(board: &Board<'_>, slot: usize, mode: &Mode, bytes: f64, setup: f64)
         let full = board.problem.pairs[crossing.pair].map(|unit| board.fullness(slot, unit));
         let ports = 1.0 + FULL * (full[0] * full[0] + full[1] * full[1]);
         price += f64::from(needed - now) * ports;
-        price += setup * board.setups_by(slot, crossing.pair, needed);
+        price += prices.setup * board.setups_by(slot, crossing.pair, needed);
     }
     price
 }
@@ -177,7 +236,7 @@ fn pieces(
             let room = board.room(slot, mode, *add).min(mode.most - given).min(left);
             let is_rest = left - room <= EPSILON * transfer.bytes;
             if room > LEAST_SHARE * transfer.bytes || (is_rest && room > 0.0) {
-                price += price_of(board, slot, mode, room, span.setup);
+                price += price_of(board, slot, mode, room, span.prices);
                 board.put(slot, mode, room);
                 shares[slot - span.from] += room;
                 // What rounding leaves over is worth neither a slot nor a circuit, and is not sent.

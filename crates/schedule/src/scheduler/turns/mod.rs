@@ -6,20 +6,21 @@
 //!    taken out and inserted anew, those left over first.
 //! 4. If some stay left over, the aim moves to a later time, by growing numbers of slots, at most to that of the first
 //!    of its rivals. From there it comes nearer by bisection: turns that are too late then are left over once more.
-//! 5. At the time reached, the same moves make set-ups fewer, and circuits that nobody needs stay lit until somebody
-//!    needs their ports.
+//! 5. At the time reached, the same moves at other prices make set-ups fewer ([`setups`]), and circuits that nobody
+//!    needs stay lit until somebody needs their ports ([`kept`]).
 
 mod eager;
 mod factors;
 mod insertion;
+mod kept;
 mod online;
 mod search;
+mod setups;
 mod soonest;
 
 use super::slots::Slots;
 use super::{Objective, Options, Plan, Slotwise, fcfs, fullest, held, ordered, window};
 use crate::ScheduleError;
-use crate::board::Board;
 use crate::bound::{self, Times};
 use crate::problem::Problem;
 use search::Search;
@@ -34,6 +35,10 @@ const BISECTIONS: usize = 8;
 const TRIES: u64 = 4;
 /// Rounds without progress before an aim is given up, for few transfers; many have fewer each.
 const ROUNDS: usize = 6_000;
+/// Rounds for fewer set-ups, in parts of those without progress for an aim.
+const SETUP_ROUNDS: usize = 8;
+/// The most of them: for few transfers, more find nothing.
+const MOST_SETUP_ROUNDS: usize = 12_000;
 
 /// With what is known at each arrival.
 pub fn online<'a>(problem: &'a Problem<'a>, options: &Options) -> Result<Slots<'a>, ScheduleError> {
@@ -90,7 +95,7 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Plan<'a> {
         }
     }
     search = best;
-    search.fewer_setups(2 * rounds);
+    search.fewer_setups((SETUP_ROUNDS * rounds).min(MOST_SETUP_ROUNDS));
     Plan { bound_s: Some(bound.completion_s), ..finish(search) }
 }
 
@@ -143,34 +148,10 @@ fn rounds(problem: &Problem<'_>, options: &Options) -> usize {
     }
 }
 
-/// Keeps circuits lit until their ports are needed, those that are needed soonest first.
+/// The plan of a search that has reached its aim.
 fn finish(search: Search<'_>) -> Plan<'_> {
     let (mut board, turns) = search.into_parts();
-    let pairs = board.problem.pairs.len();
-    let next_uses = next_uses(&board, pairs);
-    for (slot, next_use) in next_uses.iter().enumerate() {
-        let mut idle: Vec<usize> = (0..pairs)
-            .filter(|pair| board.lit(slot, *pair) > board.circuits(slot, *pair))
-            .collect();
-        idle.sort_by_key(|pair| (next_use[*pair], *pair));
-        for pair in idle {
-            let more = board.lit(slot, pair) - board.circuits(slot, pair);
-            board.light(slot, pair, more);
-        }
-        board.commit();
-    }
+    kept::keep(&mut board);
+    board.commit();
     Plan { board, turns, bound_s: None }
-}
-
-/// For each slot and pair, the next slot after it with more circuits than now.
-fn next_uses(board: &Board<'_>, pairs: usize) -> Vec<Vec<usize>> {
-    let mut next_uses = vec![vec![usize::MAX; pairs]; board.slots()];
-    for slot in (0..board.slots().saturating_sub(1)).rev() {
-        let (now, later) = next_uses.split_at_mut(slot + 1);
-        for (pair, (now, later)) in now[slot].iter_mut().zip(&later[0]).enumerate() {
-            let needs_more = board.circuits(slot + 1, pair) > board.circuits(slot, pair);
-            *now = if needs_more { slot + 1 } else { *later };
-        }
-    }
-    next_uses
 }

@@ -3,7 +3,7 @@
 use wiresum_netem::Rng;
 
 use super::factors;
-use super::insertion::{self, Span};
+use super::insertion::{self, Prices, Span};
 use crate::Summed;
 use crate::board::{Board, Turn};
 use crate::bound::slots_until;
@@ -32,8 +32,6 @@ const BY_NEED: f64 = 0.5;
 /// By how much weights of those left over grow in a round, all together, in parts of the mean need: who finds no room
 /// for long may push out more and more others.
 const IMPATIENCE: f64 = 0.3;
-/// Price of a set-up while set-ups are what is made fewer.
-const DEAR: f64 = 2.0;
 
 /// Transfers on a board, all of which are to be complete by one time.
 #[derive(Clone)]
@@ -54,9 +52,11 @@ pub struct Search<'a> {
     /// Transfers of each unit's ports and places.
     at_units: Vec<Vec<usize>>,
     /// Transfers that were inserted, times slots that were looked at.
-    work: usize,
-    rng: Rng,
-    setup: f64,
+    pub(super) work: usize,
+    pub(super) rng: Rng,
+    pub(super) prices: Prices,
+    /// Whether set-ups are what is made fewer.
+    pub(super) saves_setups: bool,
 }
 
 impl<'a> Search<'a> {
@@ -89,7 +89,8 @@ impl<'a> Search<'a> {
             at_units,
             work: 0,
             rng: Rng::new(seed),
-            setup: insertion::SETUP,
+            prices: Prices::ROOM,
+            saves_setups: false,
         };
         search.aim(completion_s);
         search
@@ -130,13 +131,14 @@ impl<'a> Search<'a> {
                 self.left_over.push(index);
             }
         }
-        self.board.commit();
-        self.board.resize(slots_until(self.board.problem, completion_s));
+        self.board.shorten(slots_until(self.board.problem, completion_s));
     }
 
-    /// Takes over what another scheduler has planned until a time.
+    /// Takes over what another scheduler has planned until a time, without the circuits that it keeps lit for nobody.
     pub fn adopt(&mut self, plan: Plan<'a>, completion_s: f64) {
         self.board = plan.board;
+        self.board.trim_from(0);
+        self.board.commit();
         self.turns = plan.turns.into_iter().map(Some).collect();
         self.left_over.clear();
         self.aim(completion_s);
@@ -169,39 +171,13 @@ impl<'a> Search<'a> {
         self.left_over.is_empty()
     }
 
-    /// Ruins and recreates with the number of set-ups in mind.
-    pub fn fewer_setups(&mut self, rounds: usize) {
-        self.setup = DEAR;
-        // Who is summed by a switch needs no circuit.
-        for (wanted, transfer) in self.wanted.iter_mut().zip(&self.board.problem.transfers) {
-            if transfer.can_be(Summed::BySwitch) {
-                *wanted = Summed::BySwitch;
-            }
-        }
-        for _ in 0..rounds {
-            if self.board.setups() == 0 {
-                return;
-            }
-            let before = self.board.setups();
-            let mut any = self.rng.below(self.turns.len() as u64) as usize;
-            // Those that use circuits are the ones that matter.
-            for _ in 0..8 {
-                if !self.board.problem.transfers[any].mode(self.summed(any)).crossings.is_empty() {
-                    break;
-                }
-                any = self.rng.below(self.turns.len() as u64) as usize;
-            }
-            self.attempt(any, |search, left| left.is_empty() && search.board.setups() <= before);
-        }
-    }
-
     /// The board, and a turn for each transfer.
     pub fn into_parts(self) -> (Board<'a>, Vec<Turn>) {
         let turns = self.turns.into_iter().map(|turn| turn.expect("all have found their turn"));
         (self.board, turns.collect())
     }
 
-    fn summed(&self, index: usize) -> Summed {
+    pub(super) fn summed(&self, index: usize) -> Summed {
         self.turns[index].as_ref().map_or(self.wanted[index], |turn| turn.summed)
     }
 
@@ -219,7 +195,11 @@ impl<'a> Search<'a> {
 
     /// Takes turns out around one transfer, and inserts them anew with all that are left over. `accepts` is asked with
     /// those that are left over then; if it refuses, all is as before.
-    fn attempt(&mut self, around: usize, accepts: impl Fn(&Self, &[usize]) -> bool) {
+    pub(super) fn attempt(
+        &mut self,
+        around: usize,
+        accepts: impl FnOnce(&mut Self, &[usize]) -> bool,
+    ) {
         let out = self.neighbours(around);
         let mark = self.board.mark();
         let kept: Vec<(usize, Option<Turn>)> = out
@@ -234,7 +214,7 @@ impl<'a> Search<'a> {
         }
         let wanted: Vec<Summed> = kept.iter().map(|(index, _)| self.wanted[*index]).collect();
         for index in &out {
-            if self.setup < DEAR && self.rng.chance(FLIP) {
+            if !self.saves_setups && self.rng.chance(FLIP) {
                 self.flip(*index);
             }
         }
@@ -355,17 +335,21 @@ impl<'a> Search<'a> {
         left
     }
 
-    /// In the way that is wanted, or else in the other.
+    /// In the way that is wanted, or else in the other; while set-ups are saved, in the cheaper one.
     fn cheapest(&mut self, index: usize) -> Option<Turn> {
         let transfer = &self.board.problem.transfers[index];
         let wanted = self.wanted[index];
         let mut ways: Vec<Summed> = transfer.ways().collect();
         ways.sort_by_key(|summed| *summed != wanted);
-        ways.into_iter().find_map(|summed| {
+        let saves_setups = self.saves_setups;
+        let mut found = ways.into_iter().filter_map(|summed| {
             let until = self.deadlines[index][summed as usize];
-            let span = Span { setup: self.setup, ..Span::new(transfer.release, until) };
-            insertion::cheapest(&mut self.board, transfer, summed, span).map(|(_, turn)| turn)
-        })
+            let span = Span { from: transfer.release, until, prices: self.prices };
+            insertion::cheapest(&mut self.board, transfer, summed, span)
+        });
+        let found =
+            if saves_setups { found.min_by(|a, b| a.0.total_cmp(&b.0)) } else { found.next() };
+        found.map(|(_, turn)| turn)
     }
 
     fn missing(&self) -> f64 {

@@ -1,6 +1,6 @@
 //! One transfer after another, each where it ends first: for mean times, and for what is known at an arrival.
 
-use super::insertion::{self, Span};
+use super::insertion::{self, Prices, Span};
 use super::search::{Search, need};
 use crate::Summed;
 use crate::board::Turn;
@@ -68,7 +68,8 @@ impl<'a> Search<'a> {
             let ways = transfer.ways().filter(|way| summed.is_none_or(|summed| summed == *way));
             let turns = ways.filter_map(|summed| {
                 let updates = transfer.mode(summed).update_s / slot_s;
-                let span = Span { late: LATE, ..Span::new(from, until) };
+                let prices = Prices { late: LATE, ..Prices::ROOM };
+                let span = Span { from, until, prices };
                 let found = insertion::cheapest(&mut self.board, transfer, summed, span);
                 found.map(|(price, turn)| (price + LATE * updates, turn))
             });
