@@ -14,6 +14,7 @@ from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.schedule.instances import Case, instance
 from wiresum.schedule import WITHOUT_SLOTS, Timetable
 from wiresum.schedule import schedule as ask
+from wiresum.schedule.fewest import fewest_setups
 from wiresum.schedule.sharp import bound as sharp_bound
 
 Progress = Callable[[str], None]
@@ -83,6 +84,8 @@ def _instance(case: Case, seed: int, time_limit_s: float | None, runs: dict[tupl
 
     if time_limit_s is not None:
         _beside_slots(asked, ours, add)
+        if least := fewest_setups(asked, ours.cost.completion_s, time_limit_s):
+            add("set-ups over the least that any schedule needs", ours.cost.setups / least)
     add("gap of turns", PERCENT * (ours.cost.completion_s / bound_s - 1))
     add("slots above the bound", slots_late)
     add("CPU of turns with its bound", seconds)
@@ -127,7 +130,12 @@ def _ratios(runs: dict[tuple[str, str], list[float]]) -> list[Ratio]:
     """Over all instances with 8, and with 64 units."""
     ratios = []
     for units in (8, 64):
-        for what in ("gap of turns", "set-ups over those of window", "set-ups over those of fcfs"):
+        for what in (
+            "gap of turns",
+            "set-ups over those of window",
+            "set-ups over those of fcfs",
+            "set-ups over the least that any schedule needs",
+        ):
             found = [
                 value
                 for (case, name), values in runs.items()
