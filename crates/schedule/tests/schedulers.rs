@@ -227,6 +227,16 @@ proptest! {
 }
 
 /// Two disjoint pairs have equal demands, so one matching is enough; a third one needs a second.
+/// Three jobs in a unit with two places, all in the only slot: servers hear from one of them.
+#[test]
+fn turns_gives_free_places_to_jobs_that_need_no_circuit() {
+    let mut instance = network(2, 1, 2);
+    (0..3).for_each(|_| star(&mut instance, &[(0, 2)], 0, 0.5));
+    let cost = schedule(&instance, "turns", &quick(1)).expect("a timetable").cost;
+    assert!((cost.completion_s - 1.0).abs() < 1e-9);
+    assert!((cost.share_summed - 2.0 / 3.0).abs() < 1e-9, "{}", cost.share_summed);
+}
+
 #[test]
 fn demands_are_split_into_matchings_that_stay_as_long_as_they_must() {
     for name in ["solstice", "eclipse", "spectra"] {

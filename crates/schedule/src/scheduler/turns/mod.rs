@@ -6,14 +6,15 @@
 //!    taken out and inserted anew, those left over first.
 //! 4. If some stay left over, the aim moves to a later time, by growing numbers of slots, at most to that of the first
 //!    of its rivals. From there it comes nearer by bisection: turns that are too late then are left over once more.
-//! 5. At the time reached, the same moves at other prices make set-ups fewer ([`setups`]), and circuits that nobody
-//!    needs stay lit until somebody needs their ports ([`kept`]).
+//! 5. At the time reached, the same moves at other prices make set-ups fewer ([`setups`]), switches sum whom they can
+//!    at no cost ([`places`]), and circuits that nobody needs stay lit until somebody needs their ports ([`kept`]).
 
 mod eager;
 mod factors;
 mod insertion;
 mod kept;
 mod online;
+mod places;
 mod search;
 mod setups;
 mod soonest;
@@ -96,6 +97,7 @@ pub fn run<'a>(problem: &'a Problem<'a>, options: &Options) -> Plan<'a> {
     }
     search = best;
     search.fewer_setups((SETUP_ROUNDS * rounds).min(MOST_SETUP_ROUNDS));
+    search.use_free_places();
     Plan { bound_s: Some(bound.completion_s), ..finish(search) }
 }
 

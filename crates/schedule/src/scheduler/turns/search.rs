@@ -42,7 +42,7 @@ pub struct Search<'a> {
     /// How each transfer is summed by preference.
     wanted: Vec<Summed>,
     /// By transfer and way, the slot after the last in which it may send.
-    deadlines: Vec<[usize; 2]>,
+    pub(super) deadlines: Vec<[usize; 2]>,
     /// What a transfer asks for, in port-slots or slots of a place: the sooner it is inserted.
     need: Vec<f64>,
     /// What it costs to leave a transfer over: its need, and more with every round in which it found no room.

@@ -142,6 +142,7 @@ mod tests {
                 let before = cost(&instance, &finish(search(&problem, one)));
                 let mut search = search(&problem, same);
                 search.fewer_setups(rounds);
+                search.use_free_places();
                 let after = cost(&instance, &finish(search));
                 prop_assert!(after.completion_s <= before.completion_s);
                 prop_assert!(after.setups <= before.setups);
