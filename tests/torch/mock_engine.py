@@ -12,11 +12,12 @@ import torch.distributed as dist
 
 import torch
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 CAPSULE_NAME = b"wiresum._native.engine_abi"
 OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED, NOT_SERVED, WORKER_LOST = range(9)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 AVERAGE = 1
+NO_SHARES = -1
 ALL_REDUCE, REDUCE, REDUCE_SCATTER = range(3)
 
 Done = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
@@ -45,7 +46,12 @@ Submit = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(Collec
 class Abi(ctypes.Structure):
     """`struct wiresum_engine_abi`."""
 
-    _fields_ = (("version", ctypes.c_uint32), ("engine", ctypes.c_void_p), ("submit", Submit))
+    _fields_ = (
+        ("version", ctypes.c_uint32),
+        ("engine", ctypes.c_void_p),
+        ("submit", Submit),
+        ("largest_share", ctypes.c_int64),
+    )
 
 
 @dataclass
@@ -81,7 +87,7 @@ class MockEngine:
         MockEngine.current = self
         self._inbox: queue.Queue[tuple[Collective, Fault] | None] = queue.Queue()
         self._submit = Submit(self._on_submit)
-        self._abi = Abi(ABI_VERSION, None, self._submit)
+        self._abi = Abi(ABI_VERSION, None, self._submit, NO_SHARES)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

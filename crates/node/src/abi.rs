@@ -12,7 +12,7 @@ use crate::engine::{CollectiveError, Engine};
 use crate::tensor::{self, Encoding};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 /// `WIRESUM_ENGINE_CAPSULE`.
 pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 
@@ -78,11 +78,11 @@ pub struct Collective {
     pub source: *const c_void,
     /// Where this rank's part of the results goes, contiguous; valid until `done`.
     pub sink: *mut c_void,
-    /// Elements of the source, at least 1; bytes of it, where the kind copies.
+    /// Elements of the source, at least 1; bytes of it, where the kind copies. Of a share there may be none.
     pub elements: u64,
-    /// `enum wiresum_element_type`; not looked at where the kind copies.
+    /// `enum wiresum_element_type`; not looked at where the kind copies; of a share any number below 16.
     pub element_type: u32,
-    /// `enum wiresum_operation`; not looked at where the kind copies.
+    /// `enum wiresum_operation`; likewise.
     pub operation: u32,
     /// From submission to the end of the collective.
     pub timeout_us: u64,
@@ -102,6 +102,8 @@ pub struct EngineAbi {
     pub engine: *mut c_void,
     /// [`submit`].
     pub submit: unsafe extern "C" fn(*mut c_void, *const Collective) -> i32,
+    /// Most bytes of a rank's share; -1 where the engine takes none.
+    pub largest_share: i64,
 }
 
 // SAFETY: the pointer is to an `Engine`, whose methods may be called from any thread.
@@ -111,8 +113,9 @@ impl EngineAbi {
     /// The interface of `engine`, which must stay where it is for as long as this is used.
     #[must_use]
     pub fn new(engine: &Engine) -> Self {
+        let largest_share = engine.largest_share().and_then(|most| most.try_into().ok());
         let engine = std::ptr::from_ref(engine).cast_mut().cast();
-        Self { version: ABI_VERSION, engine, submit }
+        Self { version: ABI_VERSION, engine, submit, largest_share: largest_share.unwrap_or(-1) }
     }
 }
 
@@ -122,7 +125,7 @@ const CLOSED: i32 = 1;
 const ILL_FORMED: i32 = 2;
 
 /// `wiresum_engine_abi.submit`: 0 if queued, 1 if the engine is closed, 2 if the collective is ill-formed (a null or
-/// misaligned pointer, no elements, an unknown kind, type or operation, a kind that the plan has no streams for, a root
+/// misaligned pointer, no elements, an unknown kind, type or operation, a kind that the plan has no streams or room for, a root
 /// that is no rank, a sink that overlaps the source elsewhere than at its own part). `done` is called in the first case
 /// only.
 ///
@@ -151,18 +154,23 @@ struct Call {
     sink: NonNull<u8>,
     /// Elements of the sink.
     part: usize,
-    /// Absent where bytes are copied.
-    encoding: Option<Encoding>,
+    content: Content,
     notify: Notify,
 }
 
 impl Call {
     fn checked(collective: &Collective, engine: &Engine) -> Option<Self> {
-        let kind = Kind::of_code(collective.kind).filter(|kind| engine.carries(*kind))?;
-        let (encoding, width) = encoding(kind, collective, engine)?;
+        let kind = Kind::of_code(collective.kind)?;
         let (root, elements) = (collective.root, usize::try_from(collective.elements).ok()?);
+        if !engine.carries(kind, elements) {
+            return None;
+        }
+        let (content, width) = content(kind, collective, engine)?;
         let part = engine.part(kind, root, elements)?;
-        let source = elements_at(collective.source.cast_mut(), elements, width)?;
+        let source = match elements {
+            0 if kind.is_share() => NonNull::dangling(),
+            _ => elements_at(collective.source.cast_mut(), elements, width)?,
+        };
         let sink = match part.len() {
             0 => NonNull::dangling(),
             len => elements_at(collective.sink, len, width)?,
@@ -172,39 +180,52 @@ impl Call {
             || is_apart((source, elements), (sink, part.len()), width);
         let notify = Notify { done: collective.done?, context: collective.context };
         let part = part.len();
-        is_sound.then_some(Self { kind, root, source, elements, sink, part, encoding, notify })
+        is_sound.then_some(Self { kind, root, source, elements, sink, part, content, notify })
     }
 
     fn collective(&self) -> Submitted {
         let (kind, root) = (self.kind, self.root);
         // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
         let (source, sink) = unsafe {
-            match self.encoding {
-                Some(encoding) => (
+            match self.content {
+                Content::Values(encoding) => (
                     tensor::source(self.source, self.elements, encoding),
                     tensor::sink(self.sink, self.part, encoding),
                 ),
-                None => {
-                    (bytes::source(self.source, self.elements), bytes::sink(self.sink, self.part))
-                }
+                Content::Bytes(signature) => (
+                    bytes::source(self.source, self.elements, signature),
+                    bytes::sink(self.sink, self.part),
+                ),
             }
         };
         Submitted { kind, root, source, sink }
     }
 }
 
-/// How elements become lanes, unless they are bytes; and the bytes of an element.
-fn encoding(
-    kind: Kind,
-    collective: &Collective,
-    engine: &Engine,
-) -> Option<(Option<Encoding>, usize)> {
+/// What a collective is about.
+enum Content {
+    /// Elements, and how they become lanes.
+    Values(Encoding),
+    /// Bytes as they are, and what ranks have to say alike of them.
+    Bytes(u8),
+}
+
+/// Numbers of types and of operations of shares, which travel in a byte.
+const TAGS: u32 = 16;
+
+/// What a collective is about, and the bytes of an element.
+fn content(kind: Kind, collective: &Collective, engine: &Engine) -> Option<(Content, usize)> {
+    if kind.is_share() {
+        let (element, operation) = (collective.element_type, collective.operation);
+        let is_tag = element < TAGS && operation < TAGS;
+        return is_tag.then_some((Content::Bytes((operation * TAGS + element) as u8), 1));
+    }
     if kind.is_copy() {
-        return Some((None, 1));
+        return Some((Content::Bytes(bytes::SIGNATURE), 1));
     }
     let element = element(collective.element_type)?;
     let operation = operation(collective.operation)?;
-    Some((Some(engine.encoding(element, operation)), element.width()))
+    Some((Content::Values(engine.encoding(element, operation)), element.width()))
 }
 
 fn element(code: u32) -> Option<ElementType> {

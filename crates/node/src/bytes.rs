@@ -5,13 +5,14 @@ use std::ptr::NonNull;
 
 use wiresum_worker::{Sink, Source};
 
-/// What all ranks say of bytes in place of their type, operation and codec.
-const SIGNATURE: u8 = u8::MAX;
+/// What all ranks say of bytes that are copied in place of their type, operation and codec.
+pub const SIGNATURE: u8 = u8::MAX;
 
 /// Bytes that someone else owns. Slices are made of no more than a call needs, as the rest may be written meanwhile.
 struct Bytes {
     data: NonNull<u8>,
     len: usize,
+    signature: u8,
 }
 
 // SAFETY: `source` and `sink` oblige their callers to leave the bytes to this object, on whatever thread it is.
@@ -25,13 +26,13 @@ impl Bytes {
     }
 }
 
-/// The `len` bytes at `data` as a source.
+/// The `len` bytes at `data` as a source; ranks compare the signature.
 ///
 /// # Safety
 /// They are initialised, and nobody writes those that this rank gives until the source is dropped.
 #[must_use]
-pub unsafe fn source(data: NonNull<u8>, len: usize) -> Box<dyn Source> {
-    Box::new(Bytes { data, len })
+pub unsafe fn source(data: NonNull<u8>, len: usize, signature: u8) -> Box<dyn Source> {
+    Box::new(Bytes { data, len, signature })
 }
 
 /// The `len` bytes at `data` as a sink.
@@ -40,7 +41,7 @@ pub unsafe fn source(data: NonNull<u8>, len: usize) -> Box<dyn Source> {
 /// Until the sink is dropped, nobody reads or writes those that copies are for.
 #[must_use]
 pub unsafe fn sink(data: NonNull<u8>, len: usize) -> Box<dyn Sink> {
-    Box::new(Bytes { data, len })
+    Box::new(Bytes { data, len, signature: SIGNATURE })
 }
 
 impl Source for Bytes {
@@ -49,7 +50,7 @@ impl Source for Bytes {
     }
 
     fn signature(&self) -> u8 {
-        SIGNATURE
+        self.signature
     }
 
     fn lane_width(&self) -> usize {
@@ -90,7 +91,7 @@ mod tests {
         let mut taken = [0u8; 5];
         let (from, to) = (NonNull::from(&given).cast(), NonNull::from(&mut taken).cast());
         // SAFETY: the test drops both before it looks.
-        let (source, mut sink) = unsafe { (source(from, 5), sink(to, 5)) };
+        let (source, mut sink) = unsafe { (source(from, 5, SIGNATURE), sink(to, 5)) };
         let mut lanes = [9; 32];
         source.encode(1..4, 0, &mut lanes);
         sink.decode(2..5, 0, &lanes[..3]);

@@ -32,7 +32,7 @@ fn assertions() -> String {
     }
     same_layout!("wiresum_collective", Collective:
         kind, root, source, sink, elements, element_type, operation, timeout_us, done, context);
-    same_layout!("wiresum_engine_abi", EngineAbi: version, engine, submit);
+    same_layout!("wiresum_engine_abi", EngineAbi: version, engine, submit, largest_share);
     require(format!("WIRESUM_ENGINE_ABI_VERSION == {ABI_VERSION}"));
     for (name, value) in [
         ("WIRESUM_OK", CollectiveOutcome::Summed as i32),
@@ -52,7 +52,11 @@ fn assertions() -> String {
         require(format!("{name} == {value}"));
     }
     for kind in Kind::ALL {
-        require(format!("WIRESUM_{} == {}", kind.name().to_uppercase(), *kind as u8));
+        require(format!(
+            "WIRESUM_{} == {}",
+            kind.name().to_uppercase().replace(' ', "_"),
+            *kind as u8
+        ));
     }
     text
 }
@@ -111,8 +115,11 @@ fn what_makes_no_sense_is_ill_formed() {
     let good = all_reduce(&mut values);
     let at = |index: usize| good.sink.wrapping_byte_add(4 * index);
     let (scatter, reduce) = (Kind::ReduceScatter as u32, Kind::Reduce as u32);
+    let share = Kind::SmallAllReduce as u32;
     for (wrong, collective) in [
         ("a kind", Collective { kind: Kind::ALL.len() as u32, ..good }),
+        ("a share that is too long", Collective { kind: share, elements: 1 << 20, ..good }),
+        ("a share's tag", Collective { kind: share, element_type: 16, ..good }),
         ("a copy without streams", Collective { kind: Kind::Broadcast as u32, ..good }),
         ("a root", Collective { kind: reduce, root: 2, ..good }),
         ("a null source", Collective { source: null_mut(), ..good }),

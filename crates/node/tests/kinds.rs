@@ -116,21 +116,47 @@ fn copied(kind: Kind, rank: usize, len: usize) -> (Vec<u8>, Vec<u8>, Range<usize
 
 fn assert_copies(plan: Plan) {
     let cluster = Cluster::start(with_exchanges(plan, 64, 48));
-    for kind in Kind::ALL.iter().copied().filter(|kind| kind.is_copy()) {
+    for kind in Kind::ALL.iter().copied().filter(|kind| kind.is_copy() && !kind.is_share()) {
         for len in SIZES {
             on_all(&cluster, |rank, engine| {
                 let (mut memory, after, own) = copied(kind, rank, len);
                 let data = NonNull::from(&mut memory[..]).cast::<u8>();
                 let taken = part(engine, kind, len).len();
                 // SAFETY: the memory outlives the collective, which nobody else touches meanwhile.
-                let (source, sink) =
-                    unsafe { (bytes::source(data.add(own.start), len), bytes::sink(data, taken)) };
+                let (source, sink) = unsafe {
+                    let own = data.add(own.start);
+                    (bytes::source(own, len, bytes::SIGNATURE), bytes::sink(data, taken))
+                };
                 let collective = Collective { kind, root: root(kind), source, sink };
                 engine.collect(collective, PATIENCE).expect("copies");
                 assert_eq!(memory, after, "{kind}, {len} bytes, rank {rank}");
             });
         }
     }
+    cluster.stop();
+}
+
+#[test]
+fn shares_reach_every_rank_up_to_the_largest() {
+    let cluster = Cluster::start(plan(Shape::Star, WORKERS, Lanes::Int32Le, Policy::Pool));
+    let most = cluster.engines[0].largest_share().expect("a star has room for shares");
+    for len in [0, 1, 4, 5, most] {
+        on_all(&cluster, |rank, engine| {
+            let mut own = share(rank, len);
+            let mut all = vec![0u8; WORKERS as usize * len];
+            let (from, to) =
+                (NonNull::from(&mut own[..]).cast(), NonNull::from(&mut all[..]).cast());
+            // SAFETY: the memory outlives the collective, which nobody else touches meanwhile.
+            let (source, sink) =
+                unsafe { (bytes::source(from, len, 6), bytes::sink(to, WORKERS as usize * len)) };
+            let collective = Collective { kind: Kind::SmallAllReduce, root: 0, source, sink };
+            engine.collect(collective, PATIENCE).expect("shares");
+            let expected: Vec<u8> =
+                (0..WORKERS as usize).flat_map(|rank| share(rank, len)).collect();
+            assert_eq!(all, expected, "{len} bytes, rank {rank}");
+        });
+    }
+    assert!(!cluster.engines[0].carries(Kind::SmallAllReduce, most + 1));
     cluster.stop();
 }
 

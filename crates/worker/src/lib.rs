@@ -20,4 +20,5 @@ mod stream;
 
 pub use collective::{Collective, Sink, Source};
 pub use kind::Kind;
+pub use session::format::largest_share;
 pub use session::{Departure, Event, Failure, Participation, Session, Shape, Summed, SwitchOver};

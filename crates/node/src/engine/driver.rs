@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use wiresum_protocol::Time;
+use wiresum_wire::Round;
 use wiresum_worker::{Event, Failure, Participation, Session};
 
 use super::transport::Transport;
 use super::wake::Wake;
-use super::{CollectiveError, Command, Completion, JoinError, Statistics};
+use super::{CollectiveError, Command, Completion, JoinError, Statistics, Submission};
 use crate::clock::{Clock, thread_cpu_time, timespec};
 use crate::defect;
 
@@ -32,7 +33,8 @@ pub struct Driver {
     inbox: Receiver<Command>,
     wake: Wake,
     joined: Option<Sender<Result<(), JoinError>>>,
-    open: VecDeque<Completion>,
+    /// Oldest first.
+    open: VecDeque<(Round, Completion)>,
     statistics: Statistics,
     busy_since: Option<Time>,
     leave_by: Option<Time>,
@@ -75,7 +77,7 @@ impl Driver {
             Ok(Err(error)) => CollectiveError::Stopped(format!("the socket failed: {error}")),
             Err(panic) => CollectiveError::Stopped(defect::describe(&*panic)),
         };
-        for completion in std::mem::take(&mut self.open) {
+        for (_, completion) in std::mem::take(&mut self.open) {
             self.statistics.count(&Err(reason.clone()));
             completion.finish(Err(reason.clone()));
         }
@@ -114,8 +116,9 @@ impl Driver {
                 Ok(Command::Collect(submission)) => {
                     let now = self.clock.now();
                     self.busy_since.get_or_insert(now);
-                    self.open.push_back(submission.completion);
-                    self.session.submit(submission.collective, submission.deadline, now);
+                    let Submission { collective, deadline, completion } = submission;
+                    let round = self.session.submit(collective, deadline, now);
+                    self.open.push_back((round, completion));
                 }
                 Ok(Command::Await(k)) => self.session.await_members(k),
                 Ok(Command::Shut(period)) => {
@@ -201,10 +204,10 @@ impl Driver {
                     self.tell_joined(Err(JoinError::Protocol { failure, remark }));
                     self.leave();
                 }
-                Event::Finished { collective, outcome, participation, .. } => {
+                Event::Finished { round, collective, outcome, participation } => {
                     // The caller may free the memory as soon as it is told.
                     drop(collective);
-                    self.finish(outcome.map(|()| participation));
+                    self.finish(round, outcome.map(|()| participation));
                 }
             }
         }
@@ -216,13 +219,15 @@ impl Driver {
         }
     }
 
-    fn finish(&mut self, outcome: Result<Participation, Failure>) {
+    fn finish(&mut self, round: Round, outcome: Result<Participation, Failure>) {
         let outcome = outcome.map_err(|failure| {
             let remark = self.remark(&failure);
             CollectiveError::Protocol { failure, remark }
         });
         self.statistics.count(&outcome);
-        if let Some(completion) = self.open.pop_front() {
+        // As a rule the first; what ends before it is a share's.
+        let index = self.open.iter().position(|(open, _)| *open == round);
+        if let Some((_, completion)) = index.and_then(|index| self.open.remove(index)) {
             completion.finish(outcome);
         }
         if self.open.is_empty() {

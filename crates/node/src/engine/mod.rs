@@ -1,6 +1,7 @@
 //! The worker's engine: one thread that owns a [`wiresum_worker::Session`] and its transport.
 //!
-//! Collectives are submitted from any thread; completions are called from the engine's thread in order of submission.
+//! Collectives are submitted from any thread; completions are called from the engine's thread in order of submission,
+//! but those of shares, which need not wait for earlier collectives.
 //! The thread sleeps in `poll` until a datagram, a command or the protocol's next deadline; it never spins.
 
 mod driver;
@@ -22,7 +23,7 @@ use thiserror::Error;
 use wiresum_codec::{Element, ElementType, FormatError, Operation};
 use wiresum_protocol::{Plan, Time};
 use wiresum_worker::kind::{Kind, MAX_ROOTS, View};
-use wiresum_worker::{Collective, Failure, Participation, Session};
+use wiresum_worker::{Collective, Failure, Participation, Session, largest_share};
 
 use crate::clock::Clock;
 use crate::tensor::{Encoding, Formats, sink, source};
@@ -182,6 +183,7 @@ pub struct Engine {
     ranks: u32,
     formats: Formats,
     has_exchanges: bool,
+    largest_share: Option<usize>,
 }
 
 /// The engine's thread, or what it left behind.
@@ -225,6 +227,8 @@ impl Engine {
             .map_err(JoinError::Start)?;
         let thread = Mutex::new(Thread::Running(thread));
         let has_exchanges = plan.exchanged().is_some();
+        // Behind a gate a share would wait for its turn, and Gloo does not.
+        let largest_share = largest_share(plan).filter(|_| options.shut_for.is_none());
         let engine = Self {
             clock,
             wake,
@@ -236,6 +240,7 @@ impl Engine {
             ranks: plan.workers.len() as u32,
             formats,
             has_exchanges,
+            largest_share,
         };
         // The protocol bounds the wait; a thread that dies drops the sender.
         let stopped = |_| JoinError::Start(std::io::Error::other("the engine's thread ended"));
@@ -266,10 +271,19 @@ impl Engine {
         is_rank.then(|| kind.part(View { rank, ranks, root, elements }))
     }
 
-    /// Whether the plan has streams for this kind.
+    /// Whether the plan has streams, or room, for so many elements of a collective of this kind.
     #[must_use]
-    pub fn carries(&self, kind: Kind) -> bool {
+    pub fn carries(&self, kind: Kind, elements: usize) -> bool {
+        if kind.is_share() {
+            return self.largest_share.is_some_and(|most| elements <= most);
+        }
         self.has_exchanges || !kind.is_copy()
+    }
+
+    /// Most bytes of a rank's [share](Kind::is_share) of a collective; `None` where there are none.
+    #[must_use]
+    pub fn largest_share(&self) -> Option<usize> {
+        self.largest_share
     }
 
     /// Where the source lies in the sink of a collective in place that takes more than the source has.
@@ -283,7 +297,7 @@ impl Engine {
         self.formats.encoding(element, operation)
     }
 
-    /// Queues a collective of a kind that the plan [carries](Self::carries) and returns at once; `done` follows when it
+    /// Queues a collective that the plan [carries](Self::carries) and returns at once; `done` follows when it
     /// has ended, `timeout` from now at the latest.
     ///
     /// # Errors

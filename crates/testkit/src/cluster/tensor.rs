@@ -168,6 +168,7 @@ impl Tensor {
     pub fn expected_copies(&self, of_all: &[&Self]) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
         let own = self.own();
         let shares: Vec<Vec<Option<i32>>> = match self.kind {
+            Kind::Barrier => Vec::new(),
             Kind::Broadcast => vec![of_all[self.root as usize].copied_to(self)],
             _ => of_all.iter().map(|other| other.copied_to(self)).collect(),
         };
@@ -178,6 +179,7 @@ impl Tensor {
         let is_own = Arc::ptr_eq(&self.inner, &taker.inner);
         let taken = match (is_own, taker.kind) {
             (false, _) => return self.own().into_iter().map(Some).collect(),
+            (true, kind) if kind.is_share() => return self.own().into_iter().map(Some).collect(),
             (true, Kind::AllGather) => self.own().len(),
             (true, _) => 0,
         };

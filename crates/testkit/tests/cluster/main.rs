@@ -16,6 +16,7 @@ mod recordings;
 mod removal;
 mod renewal;
 mod seals;
+mod shares;
 mod sums;
 mod throughput;
 

@@ -6,6 +6,7 @@ pub(super) const RULES: Rules = Rules {
     name: "all_gather",
     has_root: false,
     is_copy: true,
+    is_share: false,
     // More than memory has is no number of elements, whatever a caller says.
     part: |view| 0..view.ranks.saturating_mul(view.elements),
 };

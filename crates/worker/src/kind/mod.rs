@@ -2,9 +2,11 @@
 
 mod all_gather;
 mod all_reduce;
+mod barrier;
 mod broadcast;
 mod reduce;
 mod reduce_scatter;
+mod small_all_reduce;
 
 use std::fmt;
 use std::ops::Range;
@@ -33,6 +35,8 @@ struct Rules {
     has_root: bool,
     /// Whether nothing is summed: elements are bytes.
     is_copy: bool,
+    /// Whether the bytes travel in the agreement, and nothing after it.
+    is_share: bool,
     /// Elements that a rank takes, of the sums, or of the copies of all shares.
     part: fn(View) -> Range<usize>,
 }
@@ -71,6 +75,10 @@ kinds! {
     AllGather = 3 in all_gather;
     /// Every rank takes the root's bytes.
     Broadcast = 4 in broadcast;
+    /// Every rank waits for all; nobody passes anything.
+    Barrier = 5 in barrier;
+    /// Every rank takes the few bytes of all ranks, one rank's after the other's, and reduces them itself.
+    SmallAllReduce = 6 in small_all_reduce;
 }
 
 impl Kind {
@@ -90,6 +98,12 @@ impl Kind {
     #[must_use]
     pub fn is_copy(self) -> bool {
         self.rules().is_copy
+    }
+
+    /// Whether the bytes travel in the agreement, and nothing after it. Such a round may end before earlier ones.
+    #[must_use]
+    pub fn is_share(self) -> bool {
+        self.rules().is_share
     }
 
     /// The kind with this number, which ranks tell each other and callers say in C.

@@ -3,12 +3,18 @@
 use std::ops::Range;
 
 use wiresum_protocol::Plan;
+use wiresum_protocol::plan::Role;
 use wiresum_wire::{Flags, LaneType};
 
 use super::check;
 use super::layout::Layout;
 use super::shape::Shape;
 use crate::Collective;
+
+/// Lanes of a rank in every preamble: its elements, its signature and its vote.
+const RANK_LANES: usize = 3;
+/// Bytes of a lane of a preamble.
+pub(super) const LANE: usize = 4;
 
 /// How ranks agree on a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +55,8 @@ pub(crate) struct Format {
     pub has_exchanges: bool,
     /// Most bytes of a copy's fragment.
     pub copy_len: usize,
+    /// Most bytes of a rank's share in the agreement; `None` where it carries none.
+    pub largest_share: Option<usize>,
 }
 
 impl Format {
@@ -67,6 +75,7 @@ impl Format {
             seal_len: plan.payload_len() - plan.values_len(),
             has_exchanges: plan.exchanged().is_some(),
             copy_len: plan.payload_len(),
+            largest_share: largest_share(plan),
         }
     }
 
@@ -104,20 +113,29 @@ impl Format {
         }
     }
 
-    /// Fragments of the preamble of a round.
-    pub fn preamble_fragments(&self, layout: Layout) -> u32 {
+    /// Fragments of the preamble of a round, with so many lanes of exponents or shares.
+    pub fn preamble_fragments(&self, body: usize) -> u32 {
         match self.agreement {
-            Agreement::Maximum => self.used_lanes(layout).div_ceil(self.preamble_lanes) as u32,
+            Agreement::Maximum => self.used_lanes(body).div_ceil(self.preamble_lanes) as u32,
             Agreement::Checks => 1,
         }
     }
 
     /// Lanes of a round's preamble, those included that fill its last fragment.
-    pub fn lanes(&self, layout: Layout) -> usize {
+    pub fn lanes(&self, body: usize) -> usize {
         match self.agreement {
-            Agreement::Maximum => self.preamble_fragments(layout) as usize * self.preamble_lanes,
-            Agreement::Checks => self.used_lanes(layout),
+            Agreement::Maximum => self.preamble_fragments(body) as usize * self.preamble_lanes,
+            Agreement::Checks => self.used_lanes(body),
         }
+    }
+
+    /// Whether the plan has streams, or room, for a collective.
+    pub fn carries(&self, collective: &Collective) -> bool {
+        let kind = collective.kind;
+        if kind.is_share() {
+            return self.largest_share.is_some_and(|most| collective.source.len() <= most);
+        }
+        self.has_exchanges || !kind.is_copy()
     }
 
     /// Elements of a collective whose results this worker takes.
@@ -125,13 +143,31 @@ impl Format {
         collective.part(self.rank, self.workers)
     }
 
-    /// The first lane of an exponent, after shapes and votes.
+    /// The first lane of an exponent, or of a share, after shapes and votes.
     pub fn first_exponent(&self) -> usize {
-        3 * self.workers
+        RANK_LANES * self.workers
     }
 
-    /// Lanes that a round is agreed on by: shapes, votes, exponents.
-    fn used_lanes(&self, layout: Layout) -> usize {
-        self.first_exponent() + layout.fragments() as usize
+    /// Lanes that a round is agreed on by: shapes, votes, and exponents or shares.
+    fn used_lanes(&self, body: usize) -> usize {
+        self.first_exponent() + body
     }
+}
+
+/// Most bytes of a rank's share, however much a flight has room for: each rank sends the lanes of all.
+const MAX_SHARE: usize = 4096;
+
+/// Most bytes of a rank's share in the agreement of a round, so that it is one flight of packets; `None` where the
+/// agreement carries no shares: where it is summed, as nodes know no maxima; where a round may go on without some
+/// ranks; and in sealed jobs, as agreements travel in the open.
+#[must_use]
+pub fn largest_share(plan: &Plan) -> Option<usize> {
+    let is_maximum = Agreement::of(plan) == Agreement::Maximum;
+    if !is_maximum || plan.job.rounds.is_some() || plan.job.sealed {
+        return None;
+    }
+    let stream = plan.streams.iter().find(|stream| stream.role == Role::Exponents)?;
+    let (lanes, ranks) = (usize::from(plan.job.values_per_packet), plan.workers.len());
+    let of_shares = (lanes * stream.window as usize).checked_sub(RANK_LANES * ranks)?;
+    Some((of_shares / ranks * LANE).min(MAX_SHARE))
 }

@@ -18,7 +18,7 @@ mod blame;
 mod check;
 pub(crate) mod failure;
 mod forecast;
-mod format;
+pub(crate) mod format;
 mod gate;
 mod layout;
 mod patience;
@@ -88,7 +88,8 @@ pub enum Event {
     Unattended,
     /// Nothing has come for a while. If that goes on, the job ends with this failure.
     HeldUp(Failure),
-    /// A round is done; rounds finish in order of submission.
+    /// A round is done; rounds finish in order of submission, but those of [shares](crate::Kind::is_share), which need
+    /// not wait for earlier ones.
     Finished {
         /// The round.
         round: Round,
@@ -183,12 +184,12 @@ impl Session {
     /// Queues a collective. Rounds are numbered from 0 in order of submission; every rank must submit the same ones.
     ///
     /// # Panics
-    /// If the root is not a rank of the job, or the plan has no streams for a kind that copies.
+    /// If the root is not a rank of the job, or the plan has no streams for a kind that copies, or no room for a share.
     pub fn submit(&mut self, collective: Collective, deadline: Time, now: Time) -> Round {
         let roots = (self.plan.workers.len() as u32).min(MAX_ROOTS);
         assert!(collective.root < roots, "the root {} of {roots} ranks", collective.root);
-        let is_possible = self.rounds.format.has_exchanges || !collective.kind.is_copy();
-        assert!(is_possible, "the plan has no streams for {}", collective.kind);
+        let is_possible = self.rounds.format.carries(&collective);
+        assert!(is_possible, "the plan has no room for {}", collective.kind);
         if self.failed.is_none() && self.is_behind() {
             return self.claim(collective, deadline);
         }
@@ -376,12 +377,27 @@ impl Session {
                 outcome => self.finish(outcome),
             }
         }
+        self.finish_early();
+    }
+
+    /// Tells the owner of rounds that have all they need, though earlier ones have not.
+    fn finish_early(&mut self) {
+        while let Some(open) = self.rounds.take_early() {
+            let (round, deadline, participation) =
+                (open.round, open.deadline, open.participation());
+            let collective = open.give_back();
+            self.deadlines.remove(&(deadline, round));
+            self.tell(Event::Finished { round, collective, outcome: Ok(()), participation });
+        }
     }
 
     /// Ends the oldest round.
     fn finish(&mut self, outcome: Result<(), Failure>) {
         let Some(open) = self.rounds.close() else { return };
         self.deadlines.remove(&(open.deadline, open.round));
+        if open.is_told() {
+            return;
+        }
         match &mut self.quorum {
             Some(quorum) if open.is_unclaimed() => quorum.keep(open, outcome),
             _ => self.tell_end(open, outcome),

@@ -81,6 +81,8 @@ pub(crate) struct Rounds {
     next: Round,
     /// By stream.
     positions: Vec<Positions>,
+    /// Rounds whose shares have come while earlier ones are open.
+    early: VecDeque<Round>,
     /// What the owner is to be told.
     pub events: VecDeque<Event>,
 }
@@ -102,6 +104,7 @@ impl Rounds {
             open: VecDeque::new(),
             placed: 0,
             next: Round(0),
+            early: VecDeque::new(),
             events: VecDeque::new(),
         }
     }
@@ -123,7 +126,7 @@ impl Rounds {
         self.opened += 1;
         open.seals = self.sealing.clone().map(|sealing| Seals::new(sealing, ordinal));
         self.positions[0].allocate(open.round, 0..open.preamble_fragments());
-        if open.has_shape() {
+        if open.has_shape() && !open.is_share() {
             self.forecaster.expect(open.shape());
         }
         self.open.push_back(open);
@@ -307,6 +310,9 @@ impl Rounds {
             return Some(open.decode_at(place, arrived.payload));
         }
         open.decode_preamble(place, arrived.payload);
+        if open.has_shares() {
+            self.early.push_back(round);
+        }
         self.extend_preamble(round);
         Some(true)
     }
@@ -343,6 +349,9 @@ impl Rounds {
         let round = &mut rest[0];
         let is_mismatch =
             |round: &OpenRound| matches!(round.phase, Phase::Ended(Err(Failure::Mismatch { .. })));
+        if !is_mismatch(round) && round.is_share() {
+            return true;
+        }
         if is_mismatch(round) || round.layout.fragments() == 0 && round.phase == Phase::Preamble {
             return false;
         }
@@ -360,6 +369,22 @@ impl Rounds {
             return true;
         }
         round.phase != Phase::Preamble
+    }
+
+    /// A round that has its shares while earlier ones are open, all of which ranks have agreed on: before that nobody
+    /// knows whether ranks mean the same round.
+    pub fn take_early(&mut self) -> Option<&mut OpenRound> {
+        while let Some(round) = self.early.front().copied() {
+            let before = self.open.iter().take_while(|open| open.round != round);
+            match self.get(round) {
+                Some(_) if before.into_iter().any(OpenRound::is_in_doubt) => return None,
+                _ => self.early.pop_front(),
+            };
+            if self.get(round).is_some() {
+                return self.get_mut(round);
+            }
+        }
+        None
     }
 
     /// How the oldest round ended, if it has.

@@ -6,17 +6,20 @@
 
 #include <stdint.h>
 
-#define WIRESUM_ENGINE_ABI_VERSION 5
+#define WIRESUM_ENGINE_ABI_VERSION 6
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
-/* Who takes which of the results, of a collective of N elements and n ranks: its part. The last two copy
- * bytes and sum nothing; a plan has streams for both, or for neither. */
+/* Who takes which of the results, of a collective of N elements and n ranks: its part. Those from all-gather
+ * on copy bytes and sum nothing. A plan has streams for all-gather and broadcast, or for neither. The last
+ * two are shares: bytes in the packets that open a collective, which may end before earlier ones. */
 enum wiresum_kind {
     WIRESUM_ALL_REDUCE = 0,     /* every rank: all */
     WIRESUM_REDUCE = 1,         /* the root: all; the others: nothing */
     WIRESUM_REDUCE_SCATTER = 2, /* rank r: elements r*N/n to (r+1)*N/n, both rounded down */
     WIRESUM_ALL_GATHER = 3, /* every rank: n*N bytes, those of rank r from r*N on; its own stay unwritten */
-    WIRESUM_BROADCAST = 4   /* the root: nothing; the others: its bytes */
+    WIRESUM_BROADCAST = 4,  /* the root: nothing; the others: its bytes */
+    WIRESUM_BARRIER = 5,    /* every rank: nothing, when all have come; N is 0 */
+    WIRESUM_SMALL_ALL_REDUCE = 6 /* every rank: n*N bytes, those of rank r from r*N on, its own too */
 };
 enum wiresum_element_type { WIRESUM_FLOAT32 = 0, WIRESUM_FLOAT16 = 1, WIRESUM_BFLOAT16 = 2 };
 enum wiresum_operation { WIRESUM_SUM = 0, WIRESUM_AVERAGE = 1 };
@@ -38,7 +41,7 @@ enum wiresum_outcome {
         8 /* a rank, which the message names, is dead or was stopped; all later ones end so too */
 };
 
-/* Called once for each submitted collective, in order of submission, from the engine's thread and without
+/* Called once for each submitted collective, in order of submission (but for shares), from the engine's thread and without
  * Python's lock. It must not block. `message` is UTF-8, empty on success, valid during the call only. */
 typedef void (*wiresum_done)(void *context, int32_t outcome, const char *message);
 
@@ -51,8 +54,9 @@ struct wiresum_collective {
     uint32_t root;         /* rank of the root, where the kind has one; otherwise 0 */
     const void *source;    /* elements to be summed with those of the other ranks, or bytes to be copied */
     void *sink;            /* where this rank's part of the results goes; unused where it takes nothing */
-    uint64_t elements;     /* of the source, at least 1; bytes where they are copied */
-    uint32_t element_type; /* enum wiresum_element_type; not looked at where bytes are copied */
+    uint64_t elements;     /* of the source, at least 1 but in shares; bytes where they are copied */
+    uint32_t element_type; /* enum wiresum_element_type; not looked at where bytes are copied; in shares a
+                            * number below 16 that ranks have to pass alike */
     uint32_t operation;    /* enum wiresum_operation; likewise */
     uint64_t timeout_us;   /* from submission to the end of the collective */
     wiresum_done done;
@@ -65,6 +69,7 @@ struct wiresum_engine_abi {
     /* Queues a collective; returns at once. 0; 1 if the engine is closed, 2 if the collective is
      * ill-formed (then `done` is not called). May be called from any thread. */
     int32_t (*submit)(void *engine, const struct wiresum_collective *collective);
+    int64_t largest_share; /* most bytes of a rank's share; -1 where the engine takes none */
 };
 
 #endif

@@ -6,12 +6,14 @@
 //! | `course` | in which order fragments go, and who gives and takes them |
 //! | `values` | values to lanes and back |
 //! | `copies` | bytes as they are |
+//! | `shares` | bytes that the agreement itself carries |
 //! | `sealed` | the seals of both |
 
 mod copies;
 mod course;
 mod preamble;
 mod sealed;
+mod shares;
 mod values;
 
 use std::ops::Range;
@@ -76,6 +78,8 @@ pub(crate) struct OpenRound {
     /// Where sums are sealed.
     pub(super) seals: Option<Seals>,
     format: Format,
+    /// The owner knows how it ended.
+    is_told: bool,
 }
 
 impl OpenRound {
@@ -91,7 +95,7 @@ impl OpenRound {
         let lane_type = format.lane_type(shape);
         let layout = format.layout(summed, lane_type);
         let course = Course::of(&collective, &format, layout);
-        let preamble = Preamble::new(format, layout, Some(shape));
+        let preamble = shares::preamble(format, layout, &collective);
         Self {
             round,
             part: format.part(&collective),
@@ -114,6 +118,7 @@ impl OpenRound {
             kept: None,
             seals: None,
             format,
+            is_told: false,
         }
     }
 
@@ -256,6 +261,7 @@ impl OpenRound {
                 phase => self.phase = phase,
             }
             self.tell_participation();
+            self.hand_out_shares();
         }
     }
 
@@ -309,7 +315,7 @@ impl OpenRound {
     fn disagreement(&self) -> Option<Failure> {
         let mut shapes = self.preamble.shapes().flatten().chain(self.own_shape());
         let is_agreed = shapes.next().is_none_or(|first| shapes.all(|shape| shape == first));
-        (!is_agreed).then(|| self.mismatch())
+        (!is_agreed || self.lacks_a_rank()).then(|| self.mismatch())
     }
 
     /// What each rank has passed; nothing where a rank takes part with nothing.

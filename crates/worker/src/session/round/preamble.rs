@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::session::check;
-use crate::session::format::{Agreement, Format};
+use crate::session::format::{Agreement, Format, LANE};
 use crate::session::layout::Layout;
 use crate::session::shape::Shape;
 
@@ -22,6 +22,8 @@ pub(super) struct Preamble {
     lanes: Vec<i32>,
     /// Value fragments, each of which has an exponent.
     values: usize,
+    /// Lanes of a rank's share, where shares take the place of exponents.
+    share: usize,
     fragments: u32,
     /// Fragments whose lanes have been computed; they are when they are first sent.
     prepared: u32,
@@ -36,8 +38,26 @@ pub(super) struct Preamble {
 impl Preamble {
     /// The preamble of a rank that passes `own`; `None` for a rank that takes part with nothing.
     pub fn new(format: Format, layout: Layout, own: Option<Shape>) -> Self {
-        let fragments = format.preamble_fragments(layout);
-        let mut lanes = vec![UNSET; format.lanes(layout)];
+        Self::with_share(format, layout.fragments() as usize, own, &[])
+    }
+
+    /// The preamble of a rank that passes `own`, and these bytes to all. Every other rank's lanes are the least that a
+    /// maximum can be of, so what all agree on are the bytes of each.
+    pub fn of_share(format: Format, own: Shape, share: &[u8]) -> Self {
+        Self::with_share(format, 0, Some(own), share)
+    }
+
+    fn with_share(format: Format, values: usize, own: Option<Shape>, bytes: &[u8]) -> Self {
+        let share = bytes.len().div_ceil(LANE);
+        let body = values + format.workers * share;
+        let fragments = format.preamble_fragments(body);
+        let mut lanes = vec![UNSET; format.lanes(body)];
+        let first = format.first_exponent() + format.rank * share;
+        for (lane, bytes) in lanes[first..].iter_mut().zip(bytes.chunks(LANE)) {
+            let mut padded = [0; LANE];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            *lane = check::read_lane(format.wide, padded);
+        }
         if let Some(shape) = own {
             lanes[format.rank] = shape.elements;
             lanes[format.workers + format.rank] = shape.signature;
@@ -45,7 +65,8 @@ impl Preamble {
         Self {
             format,
             lanes,
-            values: layout.fragments() as usize,
+            values,
+            share,
             fragments,
             prepared: 0,
             left: fragments,
@@ -56,10 +77,11 @@ impl Preamble {
 
     /// The number of elements was not known before.
     pub fn extend(&mut self, layout: Layout) {
-        let fragments = self.format.preamble_fragments(layout);
+        let values = layout.fragments() as usize;
+        let fragments = self.format.preamble_fragments(values);
         self.left += fragments - self.fragments;
-        (self.fragments, self.values) = (fragments, layout.fragments() as usize);
-        self.lanes.resize(self.format.lanes(layout), UNSET);
+        (self.fragments, self.values) = (fragments, values);
+        self.lanes.resize(self.format.lanes(values), UNSET);
     }
 
     /// Number of fragments.
@@ -160,6 +182,12 @@ impl Preamble {
     /// The agreed exponents by value fragment, once there is agreement.
     pub fn exponents(&self) -> &[i32] {
         &self.lanes[self.format.first_exponent()..][..self.values]
+    }
+
+    /// The share of a rank, padded to whole lanes, once there is agreement.
+    pub fn share(&self, rank: usize) -> Vec<u8> {
+        let lanes = &self.lanes[self.format.first_exponent() + rank * self.share..][..self.share];
+        lanes.iter().flat_map(|lane| check::lane_bytes(self.format.wide, *lane)).collect()
     }
 
     fn range(&self, fragment: u32) -> Range<usize> {
