@@ -78,10 +78,10 @@ def tiny(*options):
 
 
 @pytest.mark.needs("namespaces")
-def test_a_tiny_run_tells_gloo_from_the_network():
-    assert tiny() == {0: {"collective"}, 4: {"too_small"}, 2048: {"summed"}}
+def test_a_tiny_run_tells_shares_from_sums():
+    assert tiny() == {0: {"shared"}, 4: {"shared"}, 2048: {"summed"}}
 
 
 @pytest.mark.needs("namespaces")
 def test_the_network_may_be_given_every_sum():
-    assert tiny("--min-elements", "1") == {0: {"collective"}, 4: {"summed"}, 2048: {"summed"}}
+    assert tiny("--min-elements", "1") == {0: {"shared"}, 4: {"summed"}, 2048: {"summed"}}

@@ -116,6 +116,11 @@ class GroupReport:
         return sum(row.collectives for row in self.rows if row.is_copied)
 
     @property
+    def shared(self) -> int:
+        """Collectives whose bytes came in one exchange with the network, and that each rank reduced itself."""
+        return sum(row.collectives for row in self.rows if row.reason is Reason.SHARED)
+
+    @property
     def bytes_copied(self) -> int:
         """Bytes of this rank's tensors that were copied by the network."""
         return sum(row.bytes for row in self.rows if row.is_copied)

@@ -186,7 +186,8 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "WIRESUM_MIN_ELEMENTS", "min_elements", "a number", str(DEFAULT_MIN_ELEMENTS),
-        "All-reduces of fewer elements go through Gloo. Must be the same on every rank.", _number_from(1),
+        "Fewer elements are not summed in the network: an all-reduce of them is one exchange, or goes through Gloo. "
+        "Must be the same on every rank.", _number_from(1),
     ),
     Setting(
         "WIRESUM_JOIN_TIMEOUT_S", "join_timeout_s", "a number of seconds", f"{DEFAULT_JOIN_TIMEOUT_S:g}",

@@ -158,12 +158,11 @@ impl Format {
 const MAX_SHARE: usize = 4096;
 
 /// Most bytes of a rank's share in the agreement of a round, so that it is one flight of packets; `None` where the
-/// agreement carries no shares: where it is summed, as nodes know no maxima; where a round may go on without some
-/// ranks; and in sealed jobs, as agreements travel in the open.
+/// agreement carries no shares: where switches sum; where a round may go on without some ranks; and in sealed jobs, as
+/// agreements travel in the open.
 #[must_use]
 pub fn largest_share(plan: &Plan) -> Option<usize> {
-    let is_maximum = Agreement::of(plan) == Agreement::Maximum;
-    if !is_maximum || plan.job.rounds.is_some() || plan.job.sealed {
+    if plan.fabric.is_some() || plan.job.rounds.is_some() || plan.job.sealed {
         return None;
     }
     let stream = plan.streams.iter().find(|stream| stream.role == Role::Exponents)?;

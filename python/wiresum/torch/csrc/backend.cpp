@@ -1,5 +1,7 @@
 #include "backend.h"
 
+#include "share_work.h"
+
 #include <algorithm>
 
 namespace wiresum {
@@ -18,6 +20,11 @@ std::shared_ptr<GroupContext> context_for(const c10d::Backend &inner, const std:
         group->going_over = std::make_shared<GoingOver>(network->afterwards);
     }
     return group;
+}
+
+// Behind turns that may end, ranks count what each has ended, in one order: shares have none.
+int64_t share_limit(const std::optional<Network> &network) {
+    return network && !network->afterwards ? network->engine->largest_share : -1;
 }
 
 Tensors flattened(const std::vector<Tensors> &lists) {
@@ -57,8 +64,9 @@ std::optional<Tensors> shares_of(const Tensors &inputs, const Tensors &outputs, 
 WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
                                std::optional<Network> network, std::string no_network, OpenRows open_rows)
     : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), network_(std::move(network)),
-      open_rows_(std::move(open_rows)), group_(context_for(*inner_, network_, std::move(no_network))),
-      timeout_(timeout), submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr)) {
+      open_rows_(std::move(open_rows)), largest_share_(share_limit(network_)),
+      group_(context_for(*inner_, network_, std::move(no_network))), timeout_(timeout),
+      submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr)) {
     TaskPool::instance();
     init();
 }
@@ -166,11 +174,17 @@ WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool 
     if (reason == Reason::Summed || reason == Reason::Copied) {
         return carry(std::move(request));
     }
+    if (reason == Reason::Shared) {
+        return share(std::move(request));
+    }
     ledger()->count(row_of(request, reason), size_of(request.inputs));
     return c10::make_intrusive<DelegatedWork>(to_gloo(), reason);
 }
 
 Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
+    if (request.kind == WIRESUM_ALL_REDUCE && is_ours) {
+        return decide_share(request.inputs, request.outputs, request.operation, ability());
+    }
     if (!is_copy(request.kind)) {
         return is_ours ? decide(request.inputs, request.outputs, request.operation, ability())
                        : Reason::Layout;
@@ -187,6 +201,15 @@ WorkPtr WiresumBackend::carry(Request request) {
     return work;
 }
 
+WorkPtr WiresumBackend::share(Request request) {
+    std::lock_guard lock(order_);
+    request.sequence = asked_++;
+    auto work = c10::make_intrusive<ShareWork>(group_, std::move(request));
+    submissions_->fill_by(submissions_->reserve(),
+                          [work](const wiresum_engine_abi *engine) { ShareWork::submit(work, engine); });
+    return work;
+}
+
 WorkPtr WiresumBackend::sum_rows(Request request) {
     std::lock_guard lock(order_);
     if (!rows_) {
@@ -199,8 +222,9 @@ WorkPtr WiresumBackend::sum_rows(Request request) {
 }
 
 Ability WiresumBackend::ability() const {
-    return network_ ? Ability{true, network_->copies, network_->min_elements, network_->lane_bytes}
-                    : Ability{};
+    return network_
+               ? Ability{true, network_->copies, network_->min_elements, network_->lane_bytes, largest_share_}
+               : Ability{};
 }
 
 std::chrono::milliseconds WiresumBackend::timeout_of(std::chrono::milliseconds asked) const {
@@ -280,6 +304,15 @@ WorkPtr WiresumBackend::recvAnysource(Tensors &tensors, int tag) {
 }
 
 WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
+    if (ability().largest_share >= 0) {
+        return share({WIRESUM_BARRIER,
+                      c10d::OpType::BARRIER,
+                      "barrier",
+                      {},
+                      {},
+                      c10d::ReduceOp(),
+                      timeout_of(options.timeout)});
+    }
     count_delegated("barrier", {});
     return inner_->barrier(options);
 }

@@ -138,6 +138,7 @@ class WiresumBackend final : public c10d::Backend {
     c10::intrusive_ptr<c10d::Work> carry_or(const Delegate &to_gloo, Request request, bool is_ours);
     Reason decide_on(const Request &request, bool is_ours) const;
     c10::intrusive_ptr<c10d::Work> carry(Request request);
+    c10::intrusive_ptr<c10d::Work> share(Request request);
     c10::intrusive_ptr<c10d::Work> sum_rows(Request request);
     Ability ability() const;
     std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
@@ -147,6 +148,7 @@ class WiresumBackend final : public c10d::Backend {
     const c10::intrusive_ptr<c10d::Backend> inner_;
     const std::optional<Network> network_;
     const OpenRows open_rows_;
+    const int64_t largest_share_; // as in Ability; read before the engine is closed
     const std::shared_ptr<GroupContext> group_;
     std::atomic<std::chrono::milliseconds> timeout_;
 

@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
 
+#include "rank_order.h"
+
 namespace wiresum {
 
 namespace {
@@ -66,6 +68,20 @@ Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tenso
         return Reason::TooSmall;
     }
     return ability.network ? Reason::Summed : Reason::NoNetwork;
+}
+
+Reason decide_share(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
+                    const c10d::ReduceOp &operation, const Ability &ability) {
+    const Reason reason = decide(inputs, outputs, operation, ability);
+    if (reason != Reason::ElementType && reason != Reason::Operation && reason != Reason::TooSmall) {
+        return reason;
+    }
+    int64_t bytes = 0;
+    for (const at::Tensor &tensor : inputs) {
+        bytes += static_cast<int64_t>(tensor.nbytes());
+    }
+    return is_reducible(inputs[0].scalar_type(), operation) && bytes <= ability.largest_share ? Reason::Shared
+                                                                                              : reason;
 }
 
 Reason decide_copy(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,

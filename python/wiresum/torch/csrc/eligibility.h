@@ -27,6 +27,8 @@ struct Ability {
     bool copies;          // whether its plan has streams for bytes that are copied
     int64_t min_elements; // fewer are faster through Gloo
     LaneBytes lane_bytes; // of an element on its way
+    int64_t largest_share =
+        -1; // bytes of a rank's in the packets that open a collective; -1 where there are none
 };
 
 // What a sparse all-reduce would move down each link.
@@ -41,6 +43,11 @@ struct RowTraffic {
 // not.
 Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
               const c10d::ReduceOp &operation, const Ability &ability);
+
+// As `decide`, for an all-reduce: Reason::Shared where the network does not sum it, but has room for the
+// ranks' bytes in the packets that open a collective.
+Reason decide_share(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
+                    const c10d::ReduceOp &operation, const Ability &ability);
 
 // As `decide`, for bytes of any type that are copied: Reason::Copied if the network can.
 Reason decide_copy(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,

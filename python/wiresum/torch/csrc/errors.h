@@ -10,6 +10,10 @@
 
 namespace wiresum {
 
+// What a collective is told that was to be submitted after the end.
+inline constexpr const char *kEngineIsClosed =
+    "the connection to the network is closed, by an earlier error or by shutdown";
+
 // torch turns a PyTorchError into its `python_type` on every way out of C++: wait(), futures, and the
 // autograd engine.
 struct CollectiveError : public torch::PyTorchError {

@@ -55,7 +55,7 @@ RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, co
 
 RowKey row_of(const Request &request, Reason reason) {
     RowKey key = row_of(request.collective, request.inputs, request.operation, reason);
-    if (is_copy(request.kind)) {
+    if (is_copy(request.kind) || request.kind == WIRESUM_BARRIER) {
         key.operation.clear();
     }
     return key;
@@ -89,6 +89,11 @@ void PendingWork::give_up_after(std::chrono::milliseconds limit) {
 // The counters first, so that whoever has waited reads them complete; waiters next, callbacks last, because
 // those may take long.
 void PendingWork::settle(Reason reason, std::exception_ptr error) {
+    tell(reason, error);
+    call_back(error);
+}
+
+void PendingWork::tell(Reason reason, std::exception_ptr error) {
     if (!request_.is_part) {
         group_->ledger->count(row_of(request_, reason), amount());
     }
@@ -107,6 +112,9 @@ void PendingWork::settle(Reason reason, std::exception_ptr error) {
         release();
     }
     finish(error);
+}
+
+void PendingWork::call_back(std::exception_ptr error) {
     if (error) {
         future_->setError(error);
     } else {
@@ -154,8 +162,10 @@ bool PendingWork::wait(std::chrono::milliseconds timeout) {
 std::string PendingWork::describe() const {
     const RowKey key = row_of(request_, Reason::Pending);
     const std::string operation = key.operation.empty() ? "" : c10::str(" (", key.operation, ")");
-    return c10::str(key.collective, " #", request_.sequence, " of ", passed_.elements, " ", key.element_type,
-                    operation, " in group '", group_->ledger->group(), "' on rank ", group_->ledger->rank);
+    const std::string values =
+        request_.inputs.empty() ? "" : c10::str(" of ", passed_.elements, " ", key.element_type);
+    return c10::str(key.collective, " #", request_.sequence, values, operation, " in group '",
+                    group_->ledger->group(), "' on rank ", group_->ledger->rank);
 }
 
 } // namespace wiresum

@@ -80,6 +80,10 @@ class PendingWork : public ExplainedWork {
     // From now on wait() gives up after this time. Without such a call it waits as long as anyone can.
     void give_up_after(std::chrono::milliseconds limit);
     void settle(Reason reason, std::exception_ptr error);
+    // The two halves of settle(): tells the books and those who wait, which is quick; calls back, which may
+    // not be.
+    void tell(Reason reason, std::exception_ptr error);
+    void call_back(std::exception_ptr error);
     std::string describe() const;
 
     const std::shared_ptr<GroupContext> group_;

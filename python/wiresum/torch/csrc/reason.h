@@ -24,11 +24,13 @@ enum class Reason : uint8_t {
     Missed,      // summed in the network without this rank's values, which were late
     Gathered,    // rows of a sparse tensor: Gloo gathered them, as that moved fewer bytes
     Copied,      // copied by the network to those who take it
+    Shared,      // all ranks' bytes came with the packets that open a collective; each rank reduced them
 };
 
-inline constexpr std::array<const char *, 16> kReasonNames = {
-    "pending",    "summed",     "collective", "element_type", "operation", "device", "layout",   "too_small",
-    "no_network", "not_finite", "unforeseen", "not_served",   "failed",    "missed", "gathered", "copied",
+inline constexpr std::array<const char *, 17> kReasonNames = {
+    "pending", "summed",    "collective", "element_type", "operation",  "device",
+    "layout",  "too_small", "no_network", "not_finite",   "unforeseen", "not_served",
+    "failed",  "missed",    "gathered",   "copied",       "shared",
 };
 
 inline const char *name_of(Reason reason) { return kReasonNames.at(static_cast<size_t>(reason)); }

@@ -9,14 +9,24 @@ Submissions::TurnPtr Submissions::reserve() {
 }
 
 void Submissions::fill(const TurnPtr &turn, c10::intrusive_ptr<NetworkWork> work) {
+    Submit submit;
+    if (work) {
+        submit = [work = std::move(work)](const wiresum_engine_abi *engine) {
+            NetworkWork::submit(work, engine);
+        };
+    }
+    fill_by(turn, std::move(submit));
+}
+
+void Submissions::fill_by(const TurnPtr &turn, Submit submit) {
     std::lock_guard lock(mutex_);
-    turn->work = std::move(work);
+    turn->submit = std::move(submit);
     turn->is_filled = true;
     while (!turns_.empty() && turns_.front()->is_filled) {
         const TurnPtr next = std::move(turns_.front());
         turns_.pop_front();
-        if (next->work) {
-            NetworkWork::submit(next->work, engine_);
+        if (next->submit) {
+            next->submit(engine_);
         }
     }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -13,9 +14,11 @@ namespace wiresum {
 // other's rows) reserves its place, and holds back those after it. Thread-safe.
 class Submissions {
   public:
+    // Hands a collective to an engine, or has it fail where that is null.
+    using Submit = std::function<void(const wiresum_engine_abi *)>;
     struct Turn {
         bool is_filled = false;
-        c10::intrusive_ptr<NetworkWork> work;
+        Submit submit;
     };
     using TurnPtr = std::shared_ptr<Turn>;
 
@@ -25,6 +28,7 @@ class Submissions {
     TurnPtr reserve();
     // Says what is submitted there; null for nothing.
     void fill(const TurnPtr &turn, c10::intrusive_ptr<NetworkWork> work);
+    void fill_by(const TurnPtr &turn, Submit submit);
     // Has the engine say behind all that it has begun that it serves the job no more, so that the ranks meet
     // even if this one has nothing under way. The engine must have been stopped.
     void leave(std::shared_ptr<GoingOver> going_over);

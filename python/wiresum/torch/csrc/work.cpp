@@ -11,10 +11,6 @@
 
 namespace wiresum {
 
-namespace {
-
-// One contiguous tensor with the elements of all: the user's own memory where it is one contiguous tensor
-// already.
 at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
     at::NoGradGuard no_grad;
     if (tensors.size() == 1) {
@@ -27,6 +23,8 @@ at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
     }
     return at::cat(flat);
 }
+
+namespace {
 
 // Whether two contiguous tensors have a byte in common.
 bool overlap(const at::Tensor &a, const at::Tensor &b) {
@@ -159,10 +157,7 @@ void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wire
         reference.release();
         return;
     }
-    TaskPool::instance().post([work] {
-        work->complete(WIRESUM_FAILED,
-                       "the connection to the network is closed, by an earlier error or by shutdown");
-    });
+    TaskPool::instance().post([work] { work->complete(WIRESUM_FAILED, kEngineIsClosed); });
 }
 
 // On the engine's thread: hands over to the pool and returns.

@@ -9,6 +9,10 @@
 
 namespace wiresum {
 
+// One contiguous tensor with the elements of all: the user's own memory where it is one contiguous tensor
+// already.
+at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors);
+
 // A collective on its way through the network. Kept alive by the engine until it is over.
 class NetworkWork final : public PendingWork {
   public:

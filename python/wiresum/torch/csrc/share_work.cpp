@@ -1,0 +1,110 @@
+#include "share_work.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "errors.h"
+#include "rank_order.h"
+#include "work.h"
+
+namespace wiresum {
+
+namespace {
+
+// What ranks compare: the type as ATen numbers it, which is below 16 for all that Gloo knows.
+uint32_t tag_of(const at::Tensor &share) {
+    return share.defined() ? static_cast<uint32_t>(share.scalar_type()) : 0;
+}
+
+} // namespace
+
+ShareWork::ShareWork(std::shared_ptr<GroupContext> group, Request request)
+    : PendingWork(std::move(group), std::move(request),
+                  request.kind == WIRESUM_BARRIER ? "wiresum:barrier" : "wiresum:all_reduce") {
+    if (request_.kind == WIRESUM_BARRIER) {
+        return;
+    }
+    at::NoGradGuard no_grad;
+    share_ = contiguous_values(request_.inputs).reshape(-1);
+    shares_ = at::empty({group_->ledger->size, share_.numel()}, share_.options());
+}
+
+wiresum_collective ShareWork::collective(void *context) {
+    const bool is_barrier = request_.kind == WIRESUM_BARRIER;
+    return {
+        .kind = static_cast<uint32_t>(is_barrier ? WIRESUM_BARRIER : WIRESUM_SMALL_ALL_REDUCE),
+        .root = 0,
+        .source = is_barrier ? nullptr : share_.const_data_ptr(),
+        .sink = is_barrier ? nullptr : shares_.mutable_data_ptr(),
+        .elements = is_barrier ? 0 : static_cast<uint64_t>(share_.nbytes()),
+        .element_type = tag_of(share_),
+        .operation = static_cast<uint32_t>(request_.operation.op_),
+        .timeout_us = static_cast<uint64_t>(std::chrono::microseconds(request_.timeout).count()),
+        .done = &ShareWork::done,
+        .context = context,
+    };
+}
+
+void ShareWork::submit(const c10::intrusive_ptr<ShareWork> &work, const wiresum_engine_abi *engine) {
+    work->give_up_after(work->request_.timeout + NetworkWork::kEngineGrace);
+    // The reference that `done` takes back.
+    auto reference = std::make_unique<c10::intrusive_ptr<ShareWork>>(work);
+    const wiresum_collective collective = work->collective(reference.get());
+    if (engine != nullptr && engine->submit(engine->engine, &collective) == 0) {
+        reference.release();
+        return;
+    }
+    TaskPool::instance().post([work] {
+        const auto error = work->end(WIRESUM_FAILED, kEngineIsClosed);
+        work->call_back(error);
+    });
+}
+
+// On the engine's thread: reduces what is small, and wakes whoever waits without another thread between.
+// Callbacks may take long, and the last reference may take Python's lock to go away: both are the pool's.
+void ShareWork::done(void *context, int32_t outcome, const char *message) {
+    std::unique_ptr<c10::intrusive_ptr<ShareWork>> reference(
+        static_cast<c10::intrusive_ptr<ShareWork> *>(context));
+    c10::intrusive_ptr<ShareWork> work = std::move(*reference);
+    const std::exception_ptr error = work->end(outcome, message);
+    TaskPool::instance().post([work = std::move(work), error] { work->call_back(error); });
+}
+
+std::exception_ptr ShareWork::end(int32_t outcome, const char *message) {
+    std::exception_ptr error;
+    if (outcome == WIRESUM_OK) {
+        try {
+            write_results();
+        } catch (...) {
+            error = std::current_exception();
+        }
+    } else {
+        const bool known = outcome > WIRESUM_OK && outcome <= WIRESUM_WORKER_LOST;
+        const auto code = known ? static_cast<wiresum_outcome>(outcome) : WIRESUM_FAILED;
+        const std::string text =
+            c10::str(describe(), ": ", message != nullptr ? message : "", ". ", remedy(code));
+        error = std::make_exception_ptr(CollectiveError(code, text));
+    }
+    tell(error ? Reason::Failed : Reason::Shared, error);
+    return error;
+}
+
+void ShareWork::write_results() {
+    if (!shares_.defined()) {
+        return;
+    }
+    at::NoGradGuard no_grad;
+    const at::Tensor reduced = reduce_in_rank_order(shares_, request_.operation);
+    int64_t offset = 0;
+    for (const at::Tensor &tensor : request_.outputs) {
+        tensor.detach().copy_(reduced.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+        offset += tensor.numel();
+    }
+}
+
+void ShareWork::release() {
+    share_.reset();
+    shares_.reset();
+}
+
+} // namespace wiresum
