@@ -1,5 +1,6 @@
 //! What one participant holds.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,9 @@ struct NodeKeys {
     own: Key,
     /// Its seats at its parents.
     parents: Vec<Parent>,
+    /// Its keys in groups of the job's workers, by number: jobs whose secrets follow from the job's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    groups: BTreeMap<u16, NodeKeys>,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +113,30 @@ impl Keyring {
             workers: secret.workers(),
             own: secret.node(node.0),
             parents: parents.iter().map(parent).collect(),
+            groups: BTreeMap::new(),
         })))
+    }
+
+    /// A node's keys with those that it has in groups of the job; the owner's ring as it is, as it has them all.
+    #[must_use]
+    pub fn with_groups(mut self, groups: impl IntoIterator<Item = (u16, Self)>) -> Self {
+        let Holding::Node(keys) = &mut self.0 else { return self };
+        let of_node = |(number, ring): (u16, Self)| match ring.0 {
+            Holding::Node(keys) => Some((number, keys)),
+            Holding::All(_) => None,
+        };
+        keys.groups.extend(groups.into_iter().filter_map(of_node));
+        self
+    }
+
+    /// What this participant has in a group, as [`Self::from_text`] reads it: the group's secret, or a node's keys there.
+    /// `None` for a node without a part in the group.
+    #[must_use]
+    pub fn text_of_group(&self, number: u16) -> Option<String> {
+        match &self.0 {
+            Holding::All(secret) => Some(secret.of_group(number)),
+            Holding::Node(keys) => serde_json::to_string_pretty(keys.groups.get(&number)?).ok(),
+        }
     }
 
     /// A node's keys as its key file has them; `None` of the secret's owner.
@@ -259,6 +286,29 @@ mod tests {
         assert_eq!(node.seat(SIBLINGS), None);
         assert_eq!(node.answer(NodeId(0), 9), None);
         assert_eq!(node.of_node(NodeId(1), &[]), None, "it cannot make keys of nodes");
+    }
+
+    #[test]
+    fn groups_share_no_keys_with_the_job_or_with_each_other_and_nodes_have_their_own_alone() {
+        let group = |number| {
+            Keyring::from_text(&whole().text_of_group(number).expect("the owner's"))
+                .expect("a ring")
+        };
+        let rings = [whole(), group(1), group(2)];
+        let tags = rings.clone().map(|ring| ring.seat(OWN).expect("the owner's").bytes());
+        assert!(tags[0] != tags[1] && tags[0] != tags[2] && tags[1] != tags[2]);
+        let runs: std::collections::BTreeSet<_> =
+            rings.iter().map(|r| r.association(5).0).collect();
+        assert_eq!(runs.len(), 3);
+        let of_node = |ring: &Keyring| ring.of_node(NodeId(1), &[AT_PARENT]).expect("a node's");
+        let held = of_node(&whole()).with_groups([(2, of_node(&group(2)))]);
+        let held =
+            Keyring::from_text(&held.to_text().expect("a node's")).expect("as it was written");
+        assert_eq!(held.text_of_group(1), None, "no part in it");
+        let own = Keyring::from_text(&held.text_of_group(2).expect("a part")).expect("a ring");
+        assert_eq!(own.seat(OWN), group(2).seat(OWN));
+        assert_eq!(own.seat(SIBLINGS), None);
+        assert_eq!(own.association(5), group(2).association(5));
     }
 
     #[test]

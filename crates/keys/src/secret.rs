@@ -94,6 +94,11 @@ impl Secret {
         self.0.derive("ranks", &[])
     }
 
+    /// The secret of a group of the job's workers, as digits. The job's does not follow from it.
+    pub(crate) fn of_group(&self, number: u16) -> String {
+        self.0.derive("group", &[number.into()]).into()
+    }
+
     /// The key of the line between a rank and its driver of turns, which no node has.
     #[must_use]
     pub fn gate(&self, rank: u8) -> [u8; KEY_LEN] {

@@ -119,6 +119,9 @@ pub struct Job {
     /// Values carry proofs (`spec/security.md`): whoever reads packets and forges addresses changes no sum.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
+    /// Groups of the workers, by rank, that sum by themselves, each as a job of its own: [`Plan::group`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Vec<u32>>,
 }
 
 /// Rounds of k of n workers (GOAT §V): a worker that is late contributes nothing, in zeros, once enough others are in.
@@ -364,7 +367,7 @@ impl Plan {
         Keyring::from_text(text).unwrap_or_else(|_| Keyring::whole(Secret::from_bytes(&[])))
     }
 
-    /// The keys that a node is to have: its own, and those of its seats at its parents. `None` where the plan has no
+    /// The keys that a node is to have, of the job and of its groups: its own, and those of its seats at its parents. `None` where the plan has no
     /// secret, or has no such node.
     #[must_use]
     pub fn keys_of(&self, node: NodeId) -> Option<Keyring> {
@@ -374,7 +377,9 @@ impl Plan {
             Some(Seat::new(parent, stream.id(), contributor))
         };
         let seats: Vec<_> = self.streams.iter().filter_map(of_stream).collect();
-        self.job.secret.as_ref().and_then(|_| self.keys().of_node(node, &seats))
+        let keys = self.job.secret.as_ref().and_then(|_| self.keys().of_node(node, &seats))?;
+        let of_group = |number| Some((number, self.group(number).ok()?.keys_of(node)?));
+        Some(keys.with_groups(self.group_numbers().filter_map(of_group)))
     }
 
     /// Whether it has the whole secret of the job, from which follow the keys of all seats.

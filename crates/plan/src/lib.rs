@@ -9,6 +9,7 @@
 //! | [`PlanSparse`] | the part about tables of rows, and its rules |
 //! | [`fabric`] | the part about a network of switches, and its rules |
 //! | [`Schedule`] | plans over time |
+//! | [`Plan::group`] | jobs of some of its workers, which follow from it |
 //! | `substitutes` | who stands in for a node of a tree that is gone |
 //! | [`ways`] | the links that contributions take, and the sums that they end in |
 //! | [`Forwarding`] | where a site's packets go next |
@@ -25,6 +26,7 @@ mod document;
 mod exchanges;
 pub mod fabric;
 mod forwarding;
+mod groups;
 mod schedule;
 mod site;
 mod sparse;
@@ -40,6 +42,7 @@ pub use document::*;
 pub use exchanges::{BARRIER_FRAGMENTS, Exchanged};
 pub use fabric::Fabric;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
+pub use groups::MAX_GROUPS;
 pub use schedule::{Circuit, Interval, SCHEDULE_FORMAT, Schedule};
 pub use site::{Duties, Place, Sending, Serving, first_slot};
 pub use sparse::{

@@ -71,7 +71,8 @@ impl Plan {
         if self.job.proven {
             self.validate_proofs()?;
         }
-        self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))
+        self.job.rounds.as_ref().map_or(Ok(()), |rounds| self.validate_rounds(rounds))?;
+        self.validate_groups()
     }
 
     fn validate_rounds(&self, rounds: &Rounds) -> Result<(), PlanError> {

@@ -117,6 +117,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
             rounds: None,
             sealed: false,
             proven: false,
+            groups: Vec::new(),
         },
         nodes: vec![PlanNode {
             id: 0,

@@ -56,6 +56,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
             rounds: None,
             sealed: false,
             proven: false,
+            groups: Vec::new(),
         },
         nodes: (0..nodes)
             .map(|id| PlanNode {
