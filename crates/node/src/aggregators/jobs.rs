@@ -33,6 +33,7 @@ impl Served {
         let membership = self.aggregator.membership();
         JobReport {
             job: self.job,
+            groups: self.aggregator.plan().jobs_of_groups().collect(),
             is_running: membership.key.is_some(),
             members: membership.children.len(),
             expected_members: self.aggregator.expected_members(),

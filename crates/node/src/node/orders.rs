@@ -81,14 +81,31 @@ impl Node {
         }
     }
 
-    /// Serves one more job, if the limits allow it.
+    /// Serves one more job and its groups, each within the quota, if the limits allow it.
     ///
     /// # Errors
-    /// Why not, with numbers and what to do.
+    /// Why not, with numbers and what to do; then nothing has changed.
     pub fn add_job(&mut self, plan: &Plan, quota: JobQuota) -> Result<Value, String> {
         Formats::new(plan).map_err(|error| error.to_string())?;
-        let (job, node) = (plan.job_id(), self.id);
-        self.require_new(job)?;
+        self.require_new(plan.job_id())?;
+        self.require_placed(plan)?;
+        let held = plan.clone().held_by(self.id).and_then(|plan| plan.with_groups_at(self.id));
+        let plans = held.map_err(|error| error.to_string())?;
+        let mut memory_bytes = 0;
+        for (index, one) in plans.iter().enumerate() {
+            match self.add_one(one, quota) {
+                Ok(bytes) => memory_bytes += bytes,
+                Err(error) => {
+                    plans[..index].iter().try_for_each(|added| self.end(added.job_id()))?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(json!({ "job": plan.job.id, "memory_bytes": memory_bytes }))
+    }
+
+    fn require_placed(&self, plan: &Plan) -> Result<(), String> {
+        let node = self.id;
         let placed = plan
             .node(node)
             .ok_or_else(|| format!("the plan has no node {node}, which this daemon is"))?;
@@ -100,11 +117,18 @@ impl Node {
                 placed.address
             ));
         }
-        let needed = self.plane.memory_for(plan)?;
+        Ok(())
+    }
+
+    /// Bytes of memory that it takes.
+    fn add_one(&mut self, held: &Plan, quota: JobQuota) -> Result<u64, String> {
+        let job = held.job_id();
+        self.require_new(job)?;
+        let needed = self.plane.memory_for(held)?;
         self.admit(job, needed, quota)?;
-        let held = plan.clone().held_by(node).map_err(|error| error.to_string())?;
-        self.plane.add(&held)?;
-        self.bound_new(job, needed, quota)
+        self.plane.add(held)?;
+        self.bound_new(job, quota)?;
+        Ok(needed)
     }
 
     /// Serves one more sparse job, if the limits allow it.
@@ -118,7 +142,8 @@ impl Node {
         let needed = self.plane.memory_for_tables(job).map_err(named)?;
         self.admit(id, needed, quota)?;
         self.plane.add_tables(job).map_err(named)?;
-        self.bound_new(id, needed, quota)
+        self.bound_new(id, quota)?;
+        Ok(json!({ "job": id.0, "memory_bytes": needed }))
     }
 
     fn require_new(&self, job: JobId) -> Result<(), String> {
@@ -136,19 +161,31 @@ impl Node {
     }
 
     /// Bounds a job that was added, or serves it no more.
-    fn bound_new(&mut self, job: JobId, needed: u64, quota: JobQuota) -> Result<Value, String> {
+    fn bound_new(&mut self, job: JobId, quota: JobQuota) -> Result<(), String> {
         if let Err(error) = self.bound(job, quota) {
             self.plane.remove(job)?;
             return Err(error);
         }
-        Ok(json!({ "job": job.0, "memory_bytes": needed }))
+        Ok(())
     }
 
+    /// Serves a job and its groups no more.
     fn remove_job(&mut self, job: JobId) -> Result<Value, String> {
         self.require(job)?;
+        let report = self.plane.jobs().into_iter().find(|report| report.job == job);
+        let groups = report.map_or_else(Vec::new, |report| report.groups);
+        for one in groups.into_iter().chain([job]) {
+            if self.is_served(one) {
+                self.end(one)?;
+            }
+        }
+        Ok(json!({ "job": job.0 }))
+    }
+
+    fn end(&mut self, job: JobId) -> Result<(), String> {
         self.plane.remove(job)?;
         self.quotas.remove(&job);
-        Ok(json!({ "job": job.0 }))
+        Ok(())
     }
 
     /// Bounds a job anew, if the limits allow it.

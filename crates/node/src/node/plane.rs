@@ -119,6 +119,8 @@ pub trait Plane: Send {
 pub struct JobReport {
     /// Its number.
     pub job: JobId,
+    /// The jobs of its groups, here or at other nodes, which end with it.
+    pub groups: Vec<JobId>,
     /// Whether an incarnation of it runs.
     pub is_running: bool,
     /// Senders that have joined: children of an aggregator, workers at a switch.

@@ -213,6 +213,7 @@ impl Plane for Pairs {
     fn jobs(&self) -> Vec<JobReport> {
         vec![JobReport {
             job: self.node.job().job_id(),
+            groups: Vec::new(),
             is_running: self.node.key().is_some(),
             members: self.node.members().count(),
             expected_members: self.node.expected_members(),

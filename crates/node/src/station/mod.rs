@@ -278,6 +278,7 @@ impl From<Report> for JobReport {
         let stream = |(sub_model, arrived, departed)| StreamReport { sub_model, arrived, departed };
         Self {
             job: report.job,
+            groups: Vec::new(),
             is_running: report.is_running,
             members: report.known.into(),
             expected_members: report.workers.into(),

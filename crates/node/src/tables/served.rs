@@ -76,6 +76,7 @@ impl Served {
         let (job, is_server) = (self.host.job(), self.host.server().is_some());
         JobReport {
             job: job.job_id(),
+            groups: Vec::new(),
             is_running: self.host.members() > 0,
             members: self.host.members(),
             expected_members: job.workers as usize + if is_server { job.switches.len() } else { 0 },

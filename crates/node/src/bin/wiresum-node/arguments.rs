@@ -121,20 +121,23 @@ pub enum EngineChoice {
 }
 
 impl Arguments {
-    /// Reads and checks every plan.
+    /// Reads and checks every plan; those of groups follow that of their job.
     pub fn read_plans(&self) -> Result<Vec<Plan>, Failure> {
-        let plans: Vec<_> =
-            (0..self.plans.len()).map(|index| self.read_plan(index)).collect::<Result<_, _>>()?;
+        let read = (0..self.plans.len()).map(|index| self.read_plan(index));
+        let plans = read.collect::<Result<Vec<_>, _>>()?.concat();
         for (index, plan) in plans.iter().enumerate() {
             if plans[..index].iter().any(|other| other.job.id == plan.job.id) {
-                let problem = format!("two plans have the job id {}: number them", plan.job.id);
+                let problem = format!(
+                    "two plans have the job id {}: number them, and leave numbers to the groups of each",
+                    plan.job.id
+                );
                 return Err(Failure::Usage(problem));
             }
         }
         Ok(plans)
     }
 
-    fn read_plan(&self, index: usize) -> Result<Plan, Failure> {
+    fn read_plan(&self, index: usize) -> Result<Vec<Plan>, Failure> {
         let path = &self.plans[index];
         let failure =
             |problem: String| Failure::Usage(format!("plan {}: {problem}", path.display()));
@@ -155,7 +158,9 @@ impl Arguments {
                  `wiresum keys {plan} --node {node}` and bring them here instead; this process keeps nothing else of it"
             ));
         }
-        plan.held_by(NodeId(self.node)).map_err(|error| failure(error.to_string()))
+        let node = NodeId(self.node);
+        let held = plan.held_by(node).and_then(|plan| plan.with_groups_at(node));
+        held.map_err(|error| failure(error.to_string()))
     }
 
     /// The secret of a plan: from the file that is named for it, which must be there, or from the one beside the plan.
