@@ -24,6 +24,13 @@ def plan_digest(json: str) -> int:
         wiresum.errors.PlanError: Names the field and the remedy.
     """
 
+def group_of_plan(json: str, number: int) -> str:
+    """The plan of a group of another plan's workers, by its number from 1, as JSON.
+
+    Raises:
+        wiresum.errors.PlanError: There is no such group.
+    """
+
 def node_keys(json: str, node: int) -> str | None:
     """The key file of a node; nothing where the plan has no secret, or no such node."""
 

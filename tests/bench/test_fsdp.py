@@ -9,8 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from wiresum.bench.fsdp.command import Mesh, Options, parse_mesh
-from wiresum.bench.fsdp.measure import ring_traffic, step_traffic, to_report, width_of
-from wiresum.bench.fsdp.network import rows
+from wiresum.bench.fsdp.measure import replica_traffic, step_traffic, to_report, width_of
 from wiresum.cli.main import app
 from wiresum.errors import TestbedError
 from wiresum.predict.collectives import Shape
@@ -69,16 +68,11 @@ def test_without_a_mesh_all_workers_are_shards():
     assert Options(workers=7).grid == Mesh(1, 7)
 
 
-def test_rows_of_a_mesh_follow_each_other():
-    assert rows(["w0", "w1", "w2", "w3"], 2) == [["w0", "w1"], ["w2", "w3"]]
-
-
-def test_replicas_sum_a_shard_in_a_ring():
-    shard_bytes = BLOCK.elements * BLOCK.element_bytes / BLOCK.workers
-    assert ring_traffic(BLOCK, 1).up == 0
-    assert ring_traffic(BLOCK, 2).up == shard_bytes
-    assert ring_traffic(BLOCK, 4).down == 1.5 * shard_bytes
-    assert step_traffic(BLOCK, 3, replicas=2).up == step_traffic(BLOCK, 3).up + 3 * shard_bytes
+def test_replicas_sum_a_shard_once_down_every_link():
+    assert replica_traffic(BLOCK, 1).up == 0
+    for replicas in (2, 4):
+        assert replica_traffic(BLOCK, replicas).up == replica_traffic(BLOCK, replicas).down == 33 * PACKET
+    assert step_traffic(BLOCK, 3, replicas=2).up == step_traffic(BLOCK, 3).up + 3 * 33 * PACKET
 
 
 def test_ratios_are_named_by_way():
@@ -118,13 +112,13 @@ def quick(*options):
 
 
 @pytest.mark.needs("namespaces")
-def test_rows_of_a_mesh_are_in_the_network_and_columns_are_not():
+def test_rows_and_columns_of_a_mesh_are_in_the_network():
     report = quick("--mesh", "2x2", "--workers", "4")
     assert report["parameters"]["mesh"] == "2x2"
-    shards, replicas = (next(line for line in report["notes"] if line.startswith(axis)) for axis in AXES)
-    assert "Gloo 0 collectives" in shards
-    assert "carried 0 collectives" in replicas
-    assert "its group is not connected to an aggregator" in replicas
+    for axis in AXES:
+        place = next(line for line in report["notes"] if line.startswith(axis))
+        assert "Gloo 0 collectives" in place
+        assert "carried 0 collectives" not in place
     assert "losses over gloo differ" in " ".join(report["notes"])
 
 

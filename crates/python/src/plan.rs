@@ -60,6 +60,13 @@ pub fn node_keys(json: &str, node: u16) -> PyResult<Option<String>> {
     Ok(read_plan(json)?.keys_of(NodeId(node)).and_then(|keys| keys.to_text()))
 }
 
+/// The plan of a group of another plan's workers, as JSON.
+#[pyfunction]
+pub fn group_of_plan(json: &str, number: u16) -> PyResult<String> {
+    let group = read_plan(json)?.group(number).map_err(errors::plan_error)?;
+    Ok(serde_json::to_string(&group).expect("it serialises"))
+}
+
 /// The key of the line between a rank and its driver of turns; nothing where the secret is not 64 hexadecimal digits.
 #[pyfunction]
 pub fn gate_key(secret: &str, rank: u8) -> Option<Vec<u8>> {

@@ -5,6 +5,7 @@ Nothing here loads NumPy or the models of files before a command asks: help has 
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +14,7 @@ import typer
 
 from wiresum.commandline import completion
 from wiresum.commandline.console import note
+from wiresum.commandline.groups import Reading, read
 from wiresum.commandline.quantities import parse_fraction, parse_numbers, parse_size
 from wiresum.errors import TopologyError
 from wiresum.plan.choices import (
@@ -28,6 +30,7 @@ from wiresum.plan.choices import (
     Lanes,
     Policy,
 )
+from wiresum.plan.groups import parse_mesh
 from wiresum.plan.models import MODELS
 from wiresum.planners import PLANNERS, ROW_PLANNERS
 from wiresum.registry import remedy
@@ -178,6 +181,14 @@ class JobOptions:
             "--copies", help="Carry all_gather and broadcast, too, and of a reduce_scatter each rank's part; on stars"
         ),
     ] = False
+    mesh: Annotated[
+        tuple[int, ...] | None,
+        typer.Option("--mesh", help="Mesh of the workers, as 2x4: its rows and columns sum by themselves (HSDP)"),
+    ] = read(None, Reading(str | None, None, lambda given: given and _mesh(given)))
+    groups: Annotated[
+        tuple[tuple[int, ...], ...],
+        typer.Option("--ranks", help="Ranks of a process group that sums by itself, as 0,2,5; repeatable"),
+    ] = read((), Reading(list[str] | None, None, lambda given: tuple(map(_ranks, given or ()))))
     window: WindowOption = DEFAULT_WINDOW
     slots: Annotated[int | None, typer.Option("--slots", help="Slots at each node [default: by policy]")] = None
     gradient: Annotated[
@@ -191,6 +202,7 @@ class JobOptions:
         return {
             "gradient_bytes": self.gradient_bytes,
             "mtu_bytes": given.pop("mtu"),
+            "groups": [list(ranks) for ranks in given.pop("groups")] or None,
             **_without(given, "gradient"),
             **more,
         }
@@ -371,6 +383,19 @@ def _make_topology(text: str, options: dict[str, Any]) -> Topology:
 
 def _group_bytes(group: str) -> int:
     return 0 if group == NO_GROUP else parse_size(group)
+
+
+def _mesh(text: str) -> tuple[int, ...]:
+    try:
+        return parse_mesh(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--mesh") from None
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d{1,5}(,\d{1,5})+", text):
+        raise typer.BadParameter(f"{text} are no ranks; give at least two, as 0,2,5", param_hint="--ranks")
+    return tuple(map(int, text.split(",")))
 
 
 def _without(given: dict[str, Any], *names: str) -> dict[str, Any]:

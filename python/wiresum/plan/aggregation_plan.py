@@ -4,6 +4,7 @@ The types here are a plan's shape; the rules across its fields are in `crates/pl
 """
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import import_module
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -97,6 +98,7 @@ class PlanJob(Document):
         rounds: that go on without late workers; absent where every round takes every worker.
         sealed: whether sums are sealed: nodes learn nothing of the values, and what they change is found.
         proven: whether values carry proofs: who reads packets and forges addresses changes no sum.
+        groups: of the workers, by rank, that sum by themselves, each as a job of its own; ranks in ascending order.
     """
 
     id: U16
@@ -108,6 +110,7 @@ class PlanJob(Document):
     rounds: Rounds | None = None
     sealed: bool = False
     proven: bool = False
+    groups: list[list[U32]] | None = None
 
     @property
     def payload_bytes(self) -> int:
@@ -314,6 +317,21 @@ class AggregationPlan(FileDocument):
     def digest(self) -> str:
         """A fingerprint of all that participants must agree on; nodes and workers compare it when they join."""
         return f"{native().plan_digest(self._compact()):016x}"
+
+    def group(self, number: int) -> Self:
+        """The plan of a group, by its number from 1: this one pruned to its seats, with numbers and keys of its own.
+
+        Raises:
+            PlanError: there is no such group.
+        """
+        return self.parse(native().group_of_plan(self._compact(), number), f"group {number} of the plan")
+
+    def jobs_of(self, ranks: Sequence[int]) -> list[Self]:
+        """The jobs that these ranks may be the workers of, in this order: the plan's own, and those of its groups."""
+        seats = list(ranks)
+        whole = [self] if seats == list(range(len(self.workers))) else []
+        numbers = [number for number, group in enumerate(self.job.groups or [], 1) if group == seats]
+        return [*whole, *(self.group(number) for number in numbers)]
 
     def derived(self) -> Derived:
         """What follows from the fabric: who is summed where, and what crosses which link."""

@@ -18,6 +18,7 @@ from wiresum.plan.choices import (
     Policy,
     lane_bytes,
 )
+from wiresum.plan.groups import groups_of_mesh, require_all
 from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES, PROOF_LEN, SEAL_LEN
 
 IP_UDP_BYTES = 28
@@ -54,6 +55,8 @@ class Job(Document):
         proven: whether values carry proofs: who reads packets and forges addresses changes no sum.
         copies: whether the plan has streams for copies (all_gather, broadcast), and for sums that one rank takes each
             (reduce_scatter, reduce). Stars of servers only.
+        mesh: sizes of the axes of a mesh of all workers, whose rows and columns are groups that sum by themselves.
+        groups: more of them, by rank.
         policy: slot policy of the values.
         window: most fragments that a worker has sent without an acknowledgement.
         slots: slots of the values at each node; chosen from policy, window and gradient where absent.
@@ -72,6 +75,8 @@ class Job(Document):
     sealed: bool = False
     proven: bool = False
     copies: bool = False
+    mesh: tuple[int, ...] | None = None
+    groups: list[list[int]] | None = None
     policy: Policy = "pool"
     window: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = DEFAULT_WINDOW
     slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
@@ -100,6 +105,16 @@ class Job(Document):
         """Lanes of a plan for so many workers, where servers sum."""
         is_fit = self.codec == "block" and workers <= MAX_NARROW_WORKERS
         return self.lanes if self.lanes != "auto" or is_fit else "int32-le"
+
+    def groups_of(self, workers: int) -> list[list[int]] | None:
+        """Groups of a plan for so many workers; absent where there are none.
+
+        Raises:
+            PlanError: the mesh is of others.
+        """
+        if self.mesh is not None:
+            require_all(self.mesh, workers)
+        return [*(groups_of_mesh(self.mesh) if self.mesh else []), *(self.groups or [])] or None
 
     @property
     def fragments(self) -> int:

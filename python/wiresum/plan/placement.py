@@ -181,6 +181,7 @@ def _job(job: Job, workers: int) -> PlanJob:
         exponents=job.exponents,
         sealed=job.sealed,
         proven=job.proven,
+        groups=job.groups_of(workers),
     )
 
 

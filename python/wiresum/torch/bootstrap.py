@@ -44,14 +44,16 @@ class Offer:
 
     Attributes:
         digest: fingerprint of its plan; empty without one.
-        workers: workers of its plan.
+        workers: workers of the job that the group is to be: its ranks, or those of a plan that has no such group.
         min_elements: its threshold.
         error: what went wrong on this rank; empty if nothing.
         error_kind: the class in `wiresum.errors` of that.
         require: whether it insists on the network.
         fall_back: whether it accepts Gloo instead.
         incarnation: microseconds since the epoch; rank 0's counts.
-        taken_by: who has the network already, as rank 0 sees it.
+        groups: how many groups its plan names.
+        job: which of the jobs that these ranks may be it has claimed, as rank 0 does for all.
+        taken_by: who has the last one of them already, as rank 0 sees it.
         refused: why the driver of turns has none for the job.
     """
 
@@ -63,6 +65,8 @@ class Offer:
     require: bool = False
     fall_back: bool = False
     incarnation: int = 0
+    groups: int = 0
+    job: int = 0
     taken_by: str = ""
     refused: str = ""
 
@@ -96,6 +100,20 @@ def configured_plan(settings: Settings, size: int, rank: int = 0) -> Aggregation
     if settings.aggregator is not None:
         return _star_around(settings.aggregator, settings, size)
     return None
+
+
+def jobs_of(made: AggregationPlan, size: int, global_ranks: Sequence[int] | None) -> list[AggregationPlan]:
+    """The jobs of a plan that a process group may be, in the order in which they are claimed.
+
+    Args:
+        made: the plan.
+        size: ranks of the group.
+        global_ranks: those in the default group; absent where it is that group itself.
+    """
+    if not made.job.groups:
+        # A plan may be that of a part of the ranks, who are its workers in their order.
+        return [made] if len(made.workers) == size else []
+    return made.jobs_of(range(size) if global_ranks is None else global_ranks)
 
 
 def _plan_in_turn(settings: Settings, driver: str, rank: int) -> str:
@@ -144,6 +162,8 @@ def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:
         why = "neither WIRESUM_PLAN nor WIRESUM_AGGREGATOR is set"
     elif first.workers != len(offers):
         why = f"the plan is for {first.workers} workers, and the group has {len(offers)} ranks"
+        if first.groups:
+            why += f", which are none of its {first.groups} groups (`wiresum plan --mesh`)"
     insisting = [rank for rank, offer in enumerate(offers) if offer.require]
     if why and insisting and is_default_group:
         return Decision(error=PlanError(f"{why}, but WIRESUM_REQUIRE is set on {_ranks(insisting)}"))
@@ -226,13 +246,24 @@ def _ranks(ranks: Sequence[int]) -> str:
 class Meeting:
     """The meeting of a group's ranks in its store."""
 
-    def __init__(self, store: Store, rank: int, size: int, settings: Settings, arrival_timeout: timedelta) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rank: int,
+        size: int,
+        settings: Settings,
+        arrival_timeout: timedelta,
+        *,
+        global_ranks: Sequence[int] | None = None,
+    ) -> None:
         self.store = PrefixStore("meeting", store)
         self.rank = rank
         self.size = size
         self.settings = settings
         self.arrival_timeout = arrival_timeout
+        self.global_ranks = global_ranks
         self.plan: AggregationPlan | None = None
+        self._jobs: list[AggregationPlan] = []
 
     def agree(
         self, claim: Claim, failure: WiresumError | None, *, is_default_group: bool
@@ -277,9 +308,23 @@ class Meeting:
             return replace(offer, error=str(error), error_kind=type(error).__name__)
         if self.plan is None:
             return offer
-        digest, workers = self.plan.digest(), len(self.plan.workers)
-        taken_by = claim.ask(digest) if self.rank == 0 and workers == self.size else ""
-        return replace(offer, digest=digest, workers=workers, taken_by=taken_by)
+        self._jobs = jobs_of(self.plan, self.size, self.global_ranks)
+        if self.settings.turns is not None:
+            self._jobs = [job for job in self._jobs if job is self.plan]  # the driver gives turns to this one alone
+        workers = self.size if self._jobs else len(self.plan.workers)
+        job, taken_by = self._claimed(claim) if self.rank == 0 else (0, "")
+        groups = len(self.plan.job.groups or [])
+        digest = self.plan.digest()
+        return replace(offer, digest=digest, workers=workers, groups=groups, job=job, taken_by=taken_by)
+
+    def _claimed(self, claim: Claim) -> tuple[int, str]:
+        """The first job that these ranks may be and that nobody has; who has the last one if there is none."""
+        taken_by = ""
+        for index, job in enumerate(self._jobs):
+            taken_by = claim.ask(job.digest())
+            if not taken_by:
+                return index, ""
+        return 0, taken_by
 
     def _join(self, offers: Sequence[Offer]) -> tuple[Decision, Engine | None]:
         engine, failure = self._try_to_join(offers)
@@ -292,7 +337,7 @@ class Meeting:
         return decision, engine
 
     def _try_to_join(self, offers: Sequence[Offer]) -> tuple[Engine | None, str]:
-        assert self.plan is not None
+        self.plan = self._jobs[offers[0].job]
         timeout_s, incarnation = self.settings.join_timeout_s, offers[0].incarnation
         try:
             if self.settings.turns is not None:

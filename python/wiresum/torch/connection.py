@@ -22,7 +22,7 @@ logger = logging.getLogger("wiresum.torch")
 
 
 class Claim:
-    """Which of several groups of one job sums in the network: the first that asks. Rank 0 of a group asks for it.
+    """Which of several process groups sums as one job: the first that asks. Rank 0 of a group asks for it.
 
     Two groups that joined the same job would be two incarnations of it, and the newer would end the older.
     """
@@ -33,9 +33,9 @@ class Claim:
         self._key = ""
 
     def ask(self, job: str) -> str:
-        """Empty if the job is this group's now, else who has it."""
-        if Connection.current is not None:
-            return f"group '{Connection.current.group}'"
+        """Empty if the job of this digest is this group's now, else who has it."""
+        if job in Connection.by_job:
+            return f"group '{Connection.by_job[job].group}'"
         key = f"wiresum/claim/{job}"
         if self.store.add(key, 1) == 1:
             self._key = key
@@ -54,13 +54,15 @@ class Claim:
 
 
 class Connection:
-    """An engine in use by a group. There is at most one in a process: a rank is one worker of one job."""
+    """An engine in use by a group. A process has at most one for each job: a rank is one worker of it."""
 
-    current: ClassVar[Connection | None] = None
+    by_job: ClassVar[dict[str, Connection]] = {}
+    """Those that are open, by the digest of their job, in the order in which they were opened."""
     by_ledger: ClassVar[dict[int, Connection]] = {}
 
-    def __init__(self, group: str, engine: Engine, claim: Claim) -> None:
+    def __init__(self, group: str, job: str, engine: Engine, claim: Claim) -> None:
         self.group = group
+        self._job = job
         self.abi = engine.abi()  # the backend uses what is in this capsule until close() has returned
         self._engine = engine
         self._claim = claim
@@ -68,7 +70,12 @@ class Connection:
         self._closing = threading.Lock()
         self._closed = False
         self._statistics: dict[str, Any] = {}
-        Connection.current = self
+        Connection.by_job[job] = self
+
+    @classmethod
+    def first(cls) -> Connection | None:
+        """The one that was opened first of those that are open: the default group's, where it has one."""
+        return next(iter(cls.by_job.values()), None)
 
     def keep_books(self, ledger: Ledger) -> None:
         """Names the counters that belong to this connection."""
@@ -105,8 +112,8 @@ class Connection:
             self.statistics()
             self._closed = True
             self.follow(None)
-            if Connection.current is self:
-                Connection.current = None
+            if Connection.by_job.get(self._job) is self:
+                del Connection.by_job[self._job]
             self._engine.close()
             self._claim.release()
         if self._ledger is not None and self._ledger.rank == 0:
@@ -116,5 +123,5 @@ class Connection:
 @atexit.register
 def _close_the_last() -> None:
     """A program may end without destroying its groups; the aggregators should not have to guess."""
-    if Connection.current is not None:
-        Connection.current.close()
+    for connection in list(Connection.by_job.values()):
+        connection.close()

@@ -84,8 +84,9 @@ def create(options: Any, _backend_options: object | None = None) -> WiresumBacke
     if options.enable_reconfigure:
         decision, engine = Decision(why_not="its membership may change"), None
     else:
-        meeting = Meeting(store, options.group_rank, options.group_size, settings, options.timeout)
-        is_default_group = not options.global_ranks_in_group
+        ranks = options.global_ranks_in_group or None
+        meeting = Meeting(store, options.group_rank, options.group_size, settings, options.timeout, global_ranks=ranks)
+        is_default_group = ranks is None
         decision, engine = meeting.agree(claim, failure, is_default_group=is_default_group)
     if engine is None:
         _explain_why_not(decision, options)
@@ -96,7 +97,8 @@ def create(options: Any, _backend_options: object | None = None) -> WiresumBacke
             open_rows=None if options.enable_reconfigure else partial(_gloo, members, store, "rows"),
         )
         return alone
-    connection = Connection(options.group_id, engine, claim)
+    assert meeting.plan is not None  # without one there is no engine
+    connection = Connection(options.group_id, meeting.plan.digest(), engine, claim)
     try:
         return _connected(native, members, store, connection, meeting)
     except BaseException:
@@ -175,7 +177,7 @@ def _store_of_all_groups(options: Any) -> Store:
 
 def _explain_why_not(decision: Decision, options: Any) -> None:
     """A group without the network is worth a warning, unless another one has it."""
-    level = logging.INFO if Connection.current is not None else logging.WARNING
+    level = logging.INFO if Connection.by_job else logging.WARNING
     if options.group_rank == 0:
         logger.log(level, "group '%s' uses Gloo for everything: %s", options.group_id, decision.why_not)
 

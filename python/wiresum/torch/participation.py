@@ -41,11 +41,12 @@ def await_children(k: int) -> None:
 
 
 def _connection() -> Connection:
-    if Connection.current is None:
+    connection = Connection.first()
+    if connection is None:
         raise WiresumError(
             "this process sums nothing in the network; call this after init_process_group('wiresum') has connected it"
         )
-    return Connection.current
+    return connection
 
 
 @dataclass(frozen=True)

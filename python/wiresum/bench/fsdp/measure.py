@@ -7,6 +7,7 @@ import math
 import statistics
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ def measure(options: Options) -> Report:
         TestbedError: a worker failed, or losses differ.
     """
     width, element_bytes = width_of(options), ELEMENT_BYTES[options.dtype]
-    with network(options) as (bed, plans):
-        measured = run_workers(bed, plans, options, width)
+    with network(options) as bed:
+        measured = run_workers(bed, options, width)
         notes = [*bed.left_out, *measured["notes"], *str(measured["report"]).splitlines()]
     payload_bytes = job_of(options).packet_values * LANE_BYTES
     lanes = lane_bytes(options.lanes, element_bytes)
@@ -57,24 +58,24 @@ def width_of(options: Options) -> int:
 def step_traffic(block: Shape, blocks: int, replicas: int = 1) -> Traffic:
     """What a step moves on a link: parameters for the forward and the backward pass, gradients, replicas' sums."""
     gathered, scattered = block.traffic("all_gather"), block.traffic("reduce_scatter")
-    return sum([gathered, gathered, scattered, ring_traffic(block, replicas)] * blocks, Traffic(0, 0))
+    return sum([gathered, gathered, scattered, replica_traffic(block, replicas)] * blocks, Traffic(0, 0))
 
 
-def ring_traffic(block: Shape, replicas: int) -> Traffic:
-    """What a rank's shard of the gradient moves in a ring of replicas: payload alone, which no ring can do without."""
-    shard_bytes = block.elements * block.element_bytes / block.workers
-    one_way = 2 * (replicas - 1) / replicas * shard_bytes
-    return Traffic(one_way, one_way)
+def replica_traffic(block: Shape, replicas: int) -> Traffic:
+    """What a rank's shard of the gradient moves when it is summed over the replicas."""
+    if replicas == 1:
+        return Traffic(0, 0)
+    shard = replace(block, elements=block.elements // block.workers, workers=replicas)
+    return shard.traffic("all_reduce")
 
 
-def run_workers(bed: Testbed, plans: list[str], options: Options, width: int) -> dict[str, Any]:
+def run_workers(bed: Testbed, options: Options, width: int) -> dict[str, Any]:
     """Runs one process per worker and returns what rank 0 wrote."""
     output = Path(bed.folder) / "fsdp.json"
     task = Task(
         backends=[PRODUCT, *options.against],
         ways=options.ways,
         mesh=[options.grid.replicas, options.grid.shards],
-        plans=plans,
         dtype=options.dtype,
         blocks=options.blocks,
         width=width,

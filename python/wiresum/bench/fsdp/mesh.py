@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ import wiresum.torch
 from wiresum.bench.rank import PATIENCE, member_of
 from wiresum.torch.report import GroupReport, Row
 
-PLAN_VARIABLE = "WIRESUM_PLAN"
 SHARDS, REPLICAS = "shards", "replicas"
 MEGA = 1e6
 
@@ -55,30 +53,26 @@ def _amount(rows: Sequence[Row]) -> str:
 
 
 @contextmanager
-def meshes(backends: Sequence[str], shape: Sequence[int], plans: Sequence[str]) -> Iterator[dict[str, Axes]]:
+def meshes(backends: Sequence[str], shape: Sequence[int]) -> Iterator[dict[str, Axes]]:
     """A mesh over groups of each backend, until the context ends.
 
     Args:
         backends: of torch.distributed.
         shape: replicas, and shards of each.
-        plans: file of the plan of each replica's ranks.
     """
-    made = {backend: _axes(backend, shape, plans) for backend in backends}
+    made = {backend: _axes(backend, shape) for backend in backends}
     yield made
     for axes in made.values():
         for group in axes.groups.values():
             dist.destroy_process_group(group)
 
 
-def _axes(backend: str, shape: Sequence[int], plans: Sequence[str]) -> Axes:
+def _axes(backend: str, shape: Sequence[int]) -> Axes:
     replicas, shards = shape
     ranks = torch.arange(replicas * shards).view(replicas, shards)
-    os.environ[PLAN_VARIABLE] = plans[dist.get_rank() // shards]
     row = _own(ranks, backend)
     if replicas == 1:
         return Axes(DeviceMesh.from_group(row, "cpu"), {SHARDS: row})
-    # The ranks of a column have different plans, and are the workers of none.
-    del os.environ[PLAN_VARIABLE]
     column = _own(ranks.T, backend)
     mesh = DeviceMesh.from_group([column, row], "cpu", mesh=ranks, mesh_dim_names=(REPLICAS, SHARDS))
     return Axes(mesh, {SHARDS: row, REPLICAS: column})

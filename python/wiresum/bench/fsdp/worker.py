@@ -34,7 +34,6 @@ class Task(RankTask):
         backends: of torch.distributed; losses are compared with the first one's.
         ways: whether the model is overlapped.
         mesh: replicas, and shards of each.
-        plans: file of the plan of each replica's ranks.
         dtype: of parameters and gradients on their way.
         blocks: of the model, each sharded by itself.
         width: of a block's square of weights.
@@ -47,7 +46,6 @@ class Task(RankTask):
     backends: list[str]
     ways: list[bool]
     mesh: list[int]
-    plans: list[str]
     dtype: str
     blocks: int
     width: int
@@ -135,7 +133,7 @@ def _farthest(task: Task, ours: list[float], theirs: list[float]) -> float:
 def main() -> None:
     """Measures, compares losses, and writes rank 0's view to a file."""
     task = Task.told()
-    with joined_by_each((), task.output) as (_, starts), meshes(task.backends, task.mesh, task.plans) as axes:
+    with joined_by_each((), task.output) as (_, starts), meshes(task.backends, task.mesh) as axes:
         trainings = {
             (way, name): Training(task, axes[name], overlapped=way) for way, name in product(task.ways, task.backends)
         }
