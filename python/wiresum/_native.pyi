@@ -557,6 +557,7 @@ class Engine:
         shut_for_s: float | None = None,
         transport: str = "auto",
         dead_after_s: float = 0.0,
+        gone_after_s: float = 0.0,
     ) -> Self:
         """Join the plan's job and wait until every parent has welcomed this worker.
 
@@ -571,6 +572,8 @@ class Engine:
             transport: `auto`, `udp` or `af_xdp`: what packets travel by, where plan and host leave a choice.
             dead_after_s: Send heartbeats to aggregators, which take this worker for dead after so many seconds without
                 one, 0.5 at least; 0 for none, and no gate may be shut meanwhile.
+            gone_after_s: Say of an aggregator that has been silent for so many seconds while a collective waits for it
+                that it is gone; 0 for never.
 
         Raises:
             wiresum.errors.PlanError: The plan is wrong, or has no such rank.
@@ -619,6 +622,9 @@ class Engine:
             elsewhere: Whether every rank is told alike that others than the network have to sum. Then they raise
                 `wiresum.errors.NotServedError`, with buffers untouched if this rank has sent nothing yet.
         """
+
+    def gone(self) -> str | None:
+        """What collectives wait for in vain: an aggregator that is gone, in words; None while there is none."""
 
     def await_children(self, k: int) -> None:
         """From now on take at least `k` of the children of this worker's node into each sum, at most all of them.

@@ -51,7 +51,7 @@ struct CapsuleContents {
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto", dead_after_s = 0.0))]
+    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto", dead_after_s = 0.0, gone_after_s = 0.0))]
     #[expect(clippy::too_many_arguments, reason = "in Python they have names and defaults")]
     fn new(
         py: Python<'_>,
@@ -62,12 +62,15 @@ impl PyEngine {
         shut_for_s: Option<f64>,
         transport: &str,
         dead_after_s: f64,
+        gone_after_s: f64,
     ) -> PyResult<Self> {
         let plan = read_whole_plan(plan_json)?;
         let (timeout, shut_for) = (duration(timeout_s)?, shut_for_s.map(duration).transpose()?);
         let transport = transport.parse().map_err(PyValueError::new_err::<String>)?;
         let dead_after = Some(duration(dead_after_s)?).filter(|after| !after.is_zero());
-        let options = Options { timeout, shut_for, transport, dead_after, ..Options::default() };
+        let gone_after = Some(duration(gone_after_s)?).filter(|after| !after.is_zero());
+        let options =
+            Options { timeout, shut_for, transport, dead_after, gone_after, ..Options::default() };
         let engine = py
             .detach(|| Engine::join(&plan, rank, incarnation, options))
             .map_err(errors::join_error)?;
@@ -108,6 +111,10 @@ impl PyEngine {
         };
         engine.submit(collective, timeout, Box::new(done)).map_err(errors::collective_error)?;
         self.wait(py, &mut when_ended)
+    }
+
+    fn gone(&self) -> Option<&str> {
+        self.engine.0.gone()
     }
 
     fn await_children(&self, k: u32) {

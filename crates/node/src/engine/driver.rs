@@ -13,7 +13,7 @@ use wiresum_worker::{Event, Failure, Participation, Session};
 
 use super::transport::Transport;
 use super::wake::Wake;
-use super::{CollectiveError, Command, Completion, JoinError, Statistics, Submission};
+use super::{CollectiveError, Command, Completion, Gone, JoinError, Statistics, Submission};
 use crate::clock::{Clock, thread_cpu_time, timespec};
 use crate::defect;
 
@@ -38,6 +38,7 @@ pub struct Driver {
     statistics: Statistics,
     busy_since: Option<Time>,
     leave_by: Option<Time>,
+    gone: Gone,
 }
 
 /// What `poll` reported.
@@ -66,7 +67,13 @@ impl Driver {
             statistics: Statistics::default(),
             busy_since: None,
             leave_by: None,
+            gone: Gone::default(),
         }
+    }
+
+    /// Where to write of a node that is gone.
+    pub fn telling(self, gone: Gone) -> Self {
+        Self { gone, ..self }
     }
 
     /// Runs until the owner leaves. Whatever ends it, every open collective is told.
@@ -193,6 +200,10 @@ impl Driver {
                 Event::Unattended => super::log(
                     "wiresum: nobody has opened this rank's gate in time; it sends without turns\n",
                 ),
+                Event::NodeGone(failure) => {
+                    let remark = self.remark(&failure);
+                    let _ = self.gone.set(format!("{failure}{remark}"));
+                }
                 Event::HeldUp(failure) => {
                     let remark = self.remark(&failure);
                     super::log(&format!(

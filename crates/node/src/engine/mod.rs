@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::mpsc::{self, SendError, Sender};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -50,13 +50,16 @@ pub struct Options {
     /// Tell nodes that this worker is alive, and have it taken for dead after this time without a word: see
     /// [`Session::keep_alive`]. Without it only deadlines find a worker that is gone.
     pub dead_after: Option<Duration>,
+    /// Say of a node that is silent for this long while a collective waits for it that it is gone: see
+    /// [`Engine::gone`] and [`Session::watch_nodes`].
+    pub gone_after: Option<Duration>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let transport = Preference::default();
         let timeout = DEFAULT_JOIN_TIMEOUT;
-        Self { bind: None, timeout, shut_for: None, transport, dead_after: None }
+        Self { bind: None, timeout, shut_for: None, transport, dead_after: None, gone_after: None }
     }
 }
 
@@ -184,7 +187,11 @@ pub struct Engine {
     formats: Formats,
     has_exchanges: bool,
     largest_share: Option<usize>,
+    gone: Gone,
 }
+
+/// The failure that a node causes which is gone, in words; the engine's thread writes it.
+type Gone = Arc<OnceLock<String>>;
 
 /// The engine's thread, or what it left behind.
 enum Thread {
@@ -217,10 +224,13 @@ impl Engine {
         let now = clock.now();
         options.shut_for.iter().for_each(|period| worker.shut(now.plus(*period), now));
         options.dead_after.iter().for_each(|after| worker.keep_alive(*after, now));
+        options.gone_after.iter().for_each(|after| worker.watch_nodes(*after, now));
         worker.join(now.plus(options.timeout), now);
         let joined = options.shut_for.is_none().then_some(joined);
         let waits = joined.is_some();
-        let driver = Driver::new(worker, transport, clock, inbox, wake.clone(), joined);
+        let gone = Gone::default();
+        let driver = Driver::new(worker, transport, clock, inbox, wake.clone(), joined)
+            .telling(Arc::clone(&gone));
         let thread = std::thread::Builder::new()
             .name(format!("wiresum-{rank}"))
             .spawn(move || driver.run())
@@ -241,6 +251,7 @@ impl Engine {
             formats,
             has_exchanges,
             largest_share,
+            gone,
         };
         // The protocol bounds the wait; a thread that dies drops the sender.
         let stopped = |_| JoinError::Start(std::io::Error::other("the engine's thread ended"));
@@ -269,6 +280,12 @@ impl Engine {
         let is_rank = root < self.ranks.min(MAX_ROOTS);
         let root = root as usize;
         is_rank.then(|| kind.part(View { rank, ranks, root, elements }))
+    }
+
+    /// What collectives wait for in vain: a node that is gone, in words, once there is one.
+    #[must_use]
+    pub fn gone(&self) -> Option<&str> {
+        self.gone.get().map(String::as_str)
     }
 
     /// Whether the plan has streams, or room, for so many elements of a collective of this kind.

@@ -111,7 +111,7 @@ impl<'a> Host<'a> {
                         return Some(News::Finished(outcome));
                     }
                 }
-                Event::Moved(_) | Event::Unattended | Event::HeldUp(_) => {}
+                Event::Moved(_) | Event::Unattended | Event::HeldUp(_) | Event::NodeGone(_) => {}
             }
         }
     }

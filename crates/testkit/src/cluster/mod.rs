@@ -50,6 +50,8 @@ pub struct Host {
     pub switches: Vec<SwitchOver>,
     /// What it said while nothing came, and when.
     pub held_up: Vec<(Failure, Time)>,
+    /// Nodes that it said are gone, and when.
+    pub gone: Vec<(Failure, Time)>,
 }
 
 /// Who acts when an alarm goes off.
@@ -135,6 +137,7 @@ impl Cluster {
             participations: Vec::new(),
             switches: Vec::new(),
             held_up: Vec::new(),
+            gone: Vec::new(),
         };
         self.hosts = (0..self.plan.workers.len() as u32).map(host).collect();
     }
@@ -429,6 +432,7 @@ impl Cluster {
                 Event::Joined => host.has_joined = true,
                 Event::Moved(switch) => host.switches.push(switch),
                 Event::HeldUp(why) => host.held_up.push((why, now)),
+                Event::NodeGone(why) => host.gone.push((why, now)),
                 Event::Unattended => panic!("no gate is shut in a cluster"),
                 Event::Finished { round, outcome, participation, .. } => {
                     host.finished.push((round, outcome, now));

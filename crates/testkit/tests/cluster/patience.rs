@@ -77,3 +77,49 @@ fn nobody_is_held_up_while_results_come() {
     assert!(cluster.now() > after(30), "{:?}", cluster.now());
     assert!(cluster.hosts.iter().all(|host| host.held_up.is_empty()));
 }
+
+const GONE_AFTER: Duration = Duration::from_secs(1);
+
+fn watched(tree: &Tree) -> Cluster {
+    let mut cluster = cluster(tree);
+    let now = cluster.now();
+    cluster.hosts.iter_mut().for_each(|host| host.session.watch_nodes(GONE_AFTER, now));
+    cluster
+}
+
+#[test]
+fn a_node_is_gone_when_it_has_been_silent_for_as_long_as_the_owner_says() {
+    let mut cluster = watched(&Tree::star(3));
+    submit_to(&mut cluster, 0..2);
+    cluster.run_until(after(30));
+    assert!(
+        cluster.hosts.iter().all(|host| host.gone.is_empty()),
+        "it answers while a rank is late"
+    );
+    cluster.nodes[0].is_dead = true;
+    cluster.run_until(after(32));
+    for host in &cluster.hosts[..2] {
+        let [(Failure::Silent { node: NodeId(0), .. }, _)] = &host.gone[..] else {
+            panic!("{:?}", host.gone)
+        };
+        assert!(host.finished.is_empty(), "the round waits for what the owner does");
+    }
+    assert!(cluster.hosts[2].gone.is_empty(), "who has no round open asks nothing");
+    submit_to(&mut cluster, [2]);
+    cluster.run_until(after(100));
+    assert!(cluster.hosts.iter().all(|host| host.gone.len() == 1), "it is told once");
+}
+
+#[test]
+fn a_node_that_is_back_in_time_is_not_gone() {
+    let mut cluster = watched(&Tree::star(2));
+    submit_to(&mut cluster, 0..1);
+    cluster.nodes[0].is_dead = true;
+    cluster.run_until(Time(BEGIN.0 + SECOND_US / 2));
+    cluster.nodes[0].is_dead = false;
+    cluster.run_until(after(3));
+    submit_to(&mut cluster, 1..2);
+    cluster.run_until(after(30));
+    assert!(cluster.is_finished());
+    assert!(cluster.hosts.iter().all(|host| host.gone.is_empty()));
+}

@@ -11,6 +11,7 @@
 //! | `gate` | whether this worker may send, and how fast |
 //! | `failure`, `blame` | how a round fails, and who is to blame |
 //! | `patience` | when waiting is worth a word, long before a deadline |
+//! | `watch` | when a node is gone that nobody takes the place of |
 //!
 //! How positions travel is the part of [`crate::stream`].
 
@@ -28,6 +29,7 @@ pub(crate) mod round;
 pub(crate) mod rounds;
 mod sealing;
 mod shape;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -49,6 +51,7 @@ use quorum::Quorum;
 use round::OpenRound;
 use rounds::Rounds;
 pub use shape::Shape;
+use watch::Watch;
 
 /// One participant of a job, whoever sums.
 ///
@@ -71,6 +74,8 @@ pub struct Session {
     is_known: bool,
     gate: Gate,
     patience: Patience,
+    /// Where the owner wants to know of nodes that are gone.
+    watch: Option<Watch>,
     deadlines: BTreeSet<(Time, Round)>,
     /// Where rounds may go on without late workers.
     quorum: Option<Quorum>,
@@ -88,6 +93,8 @@ pub enum Event {
     Unattended,
     /// Nothing has come for a while. If that goes on, the job ends with this failure.
     HeldUp(Failure),
+    /// A node is gone, as [`Session::watch_nodes`] has asked, and this is what a round will fail with. Told once.
+    NodeGone(Failure),
     /// A round is done; rounds finish in order of submission, but those of [shares](crate::Kind::is_share), which need
     /// not wait for earlier ones.
     Finished {
@@ -137,6 +144,7 @@ impl Session {
             is_known: false,
             gate: Gate::default(),
             patience: Patience::default(),
+            watch: None,
             deadlines: BTreeSet::new(),
             failed: None,
         }
@@ -278,6 +286,7 @@ impl Session {
         if !self.gate.is_shut() {
             self.streams.handle_timeout(&mut self.rounds, now);
             self.look_what_holds_up(now);
+            self.look_who_is_gone(now);
         }
     }
 
@@ -334,7 +343,8 @@ impl Session {
         // What the rate holds back has nothing due before it may leave but to leave.
         let streams = self.streams.poll_timeout(&self.rounds);
         let patience = self.patience.poll_timeout().filter(|_| self.has_joined);
-        let own = [deadline, self.join_by, self.look_timeout(), gate, patience];
+        let watch = self.watch_timeout();
+        let own = [deadline, self.join_by, self.look_timeout(), gate, patience, watch];
         own.into_iter().chain([streams]).flatten().min()
     }
 
