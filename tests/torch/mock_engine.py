@@ -80,6 +80,8 @@ class MockEngine:
     submitted: int = 0
     timeouts_us: list[int] = field(default_factory=list)
     closed: bool = False
+    lost_node: str | None = None
+    stopped: str = ""
 
     current: ClassVar[MockEngine]
 
@@ -99,6 +101,12 @@ class MockEngine:
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
         return new(ctypes.addressof(self._abi), CAPSULE_NAME, None)
+
+    def gone(self) -> str | None:
+        return self.lost_node
+
+    def stop(self, why: str, elsewhere: bool = False) -> None:
+        self.stopped = why
 
     def await_children(self, k: int) -> None:
         self.awaited = k
@@ -174,12 +182,14 @@ def install() -> None:
     from wiresum.torch import bootstrap
 
     def open_mock(
-        plan: Any, rank: int, incarnation: int, timeout_s: float, transport: str, *, dead_after_s: float
-    ) -> MockEngine:
+        plan: Any, rank: int, incarnation: int, timeout_s: float, transport: str, *, dead_after_s: float,
+        gone_after_s: float,
+    ) -> MockEngine:  # fmt: skip
         assert incarnation > 0
         assert timeout_s > 0
         assert transport == "auto"
         assert dead_after_s >= 0
+        assert gone_after_s >= 0
         size = len(plan.workers)
         store = dist.PrefixStore(f"mock/{incarnation}", world.store())
         return MockEngine(rank, size, dist.ProcessGroupGloo(store, rank, size))

@@ -205,6 +205,7 @@ class Ranks:
         _transport: str,
         *,
         dead_after_s: float,
+        gone_after_s: float,
     ) -> Engine:
         if rank in self.failing:
             raise errors.JoinError(f"nobody answers rank {rank}")

@@ -212,7 +212,9 @@ def test_without_heartbeats_a_dead_worker_is_named_within_the_timeout(node: Depl
 
 
 def test_a_dead_aggregator_is_named_within_the_timeout(node: Deployment) -> None:
-    with pair(node) as world:
+    world = pair(node)
+    world.environment["WIRESUM_REPLAY"] = "0"
+    with world:
         assert world.run(sum_of_ones) == [2.0, 2.0]
         node.daemon("switch").kill()
         for failure in world.try_to_run(sum_of_ones):

@@ -239,6 +239,14 @@ class EngineInTurns:
         """As `Engine.await_children`."""
         self.engine.await_children(k)
 
+    def gone(self) -> str | None:
+        """As `Engine.gone`: the driver says when the network serves the job no more."""
+        return None
+
+    def stop(self, why: str, elsewhere: bool = False) -> None:
+        """As `Engine.stop`."""
+        self.engine.stop(why, elsewhere)
+
     def statistics(self) -> Mapping[str, Any]:
         """As `Engine.statistics`."""
         counts: Mapping[str, Any] = self.engine.statistics()

@@ -27,6 +27,21 @@ class Ledger:
     def rows(self) -> list[tuple[str, str, str, str, int, int, int, int, int]]:
         """Return collective, element type, operation, reason, collectives, elements, bytes, rows, rows of all."""
 
+class Crossing:
+    """A group's ways out of the network and back, which all ranks go together."""
+
+    def leave(self) -> None:
+        """Has the ranks meet; the engine has been told that the network serves the job no more."""
+
+    def hold(self) -> int:
+        """Holds back what comes from now on; returns how many collectives the network or Gloo have been given."""
+
+    def go_on(self, first: int, engine: object) -> None:
+        """Gives all from the collective of this number on to another engine, a capsule."""
+
+    def fail(self, why: str) -> None:
+        """All that is held, and all that comes, fails with these words."""
+
 class WiresumBackend(Backend):
     """The backend of one group."""
 
@@ -41,6 +56,10 @@ class WiresumBackend(Backend):
         None where the job may not go on without it. It does not keep the backend.
         """
 
+    @property
+    def crossing(self) -> Crossing | None:
+        """The ways out of the network and back; None where there are none. It does not keep the backend."""
+
 def connected(
     inner: ProcessGroupGloo,
     fallback: ProcessGroupGloo,
@@ -53,9 +72,11 @@ def connected(
     open_rows: Callable[[], ProcessGroupGloo],
     close: Callable[[], None],
     afterwards: ProcessGroupGloo | None,
+    replay_bytes: int | None = None,
 ) -> WiresumBackend:
     """Make the backend of a group that sums in the network, and by `afterwards` where it may go on without it.
 
+    For that it keeps `replay_bytes` of collectives; None for all that are under way.
     A float32 takes `lane_bytes` on its way, an element of 16 bits `narrow_lane_bytes`.
     """
 

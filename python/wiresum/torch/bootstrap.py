@@ -37,6 +37,9 @@ AGREE_LOOK_S = 0.2
 JOIN_MARGIN_S = 30.0
 """Seconds beyond the join timeout for a rank to say how joining went; a busy machine needs some."""
 
+GONE_AFTER_S = 1.0
+"""Seconds of silence after which an aggregator is gone: four times that of a failover, as all ranks leave together."""
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -55,6 +58,7 @@ class Offer:
         job: which of the jobs that these ranks may be it has claimed, as rank 0 does for all.
         taken_by: who has the last one of them already, as rank 0 sees it.
         refused: why the driver of turns has none for the job.
+        replays: whether it keeps what it needs to go on over Gloo.
     """
 
     digest: str = ""
@@ -69,6 +73,7 @@ class Offer:
     job: int = 0
     taken_by: str = ""
     refused: str = ""
+    replays: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,6 +218,10 @@ def _differences(offers: Sequence[Offer]) -> WiresumError | None:
     if len(thresholds) > 1:
         listing = ", ".join(f"{value} on {_ranks(ranks)}" for value, ranks in thresholds.items())
         return SettingError(f"WIRESUM_MIN_ELEMENTS differs ({listing}): set it alike on all ranks")
+    replays = _ranks_by(["on" if offer.replays else "off" for offer in offers])
+    if len(replays) > 1:
+        listing = ", ".join(f"{value} on {_ranks(ranks)}" for value, ranks in replays.items())
+        return SettingError(f"WIRESUM_REPLAY differs ({listing}): set it to 0 on all ranks, or on none")
     return None
 
 
@@ -315,7 +324,9 @@ class Meeting:
         job, taken_by = self._claimed(claim) if self.rank == 0 else (0, "")
         groups = len(self.plan.job.groups or [])
         digest = self.plan.digest()
-        return replace(offer, digest=digest, workers=workers, groups=groups, job=job, taken_by=taken_by)
+        return replace(
+            offer, digest=digest, workers=workers, groups=groups, job=job, taken_by=taken_by, replays=self.replays
+        )
 
     def _claimed(self, claim: Claim) -> tuple[int, str]:
         """The first job that these ranks may be and that nobody has; who has the last one if there is none."""
@@ -344,10 +355,29 @@ class Meeting:
                 driver, plan_json = self.settings.turns, self.plan.to_json()
                 agree = self.no_gate_was_open if may_fall_back(offers) else None
                 return join_in_turns(driver, plan_json, self.rank, incarnation, timeout_s, agree=agree), ""
-            transport, dead_after_s = self.settings.transport, self.settings.dead_after_s
-            return open_engine(self.plan, self.rank, incarnation, timeout_s, transport, dead_after_s=dead_after_s), ""
+            return self.open(incarnation, timeout_s), ""
         except Exception as error:  # whatever it is, the other ranks must not wait for this one
             return None, str(error) or type(error).__name__
+
+    @property
+    def replays(self) -> bool:
+        """Whether collectives go over to Gloo when no aggregator can sum them, and back again."""
+        plan, settings = self.plan, self.settings
+        is_fit = plan is not None and plan.fabric is None and plan.job.rounds is None
+        return is_fit and settings.turns is None and settings.replay_bytes > 0
+
+    def open(self, incarnation: int, timeout_s: float) -> Engine:
+        """Joins the job of the plan in an incarnation of it.
+
+        Raises:
+            JoinError: no aggregator answered, or one refused.
+        """
+        assert self.plan is not None
+        settings = self.settings
+        return open_engine(
+            self.plan, self.rank, incarnation, timeout_s, settings.transport,
+            dead_after_s=settings.dead_after_s, gone_after_s=GONE_AFTER_S if self.replays else 0.0,
+        )  # fmt: skip
 
     def no_gate_was_open(self, was_open: bool) -> bool:
         """Whether no rank of this group has ever had an open gate; False where not all have said so in time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch._C._distributed_c10d import Store
@@ -17,6 +17,7 @@ from wiresum.torch.report import group_report
 
 if TYPE_CHECKING:
     from wiresum.torch._c10d import Ledger
+    from wiresum.torch.replay import Replay
 
 logger = logging.getLogger("wiresum.torch")
 
@@ -70,6 +71,9 @@ class Connection:
         self._closing = threading.Lock()
         self._closed = False
         self._statistics: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}
+        self._capsules: list[object] = []
+        self._replay: Replay | None = None
         Connection.by_job[job] = self
 
     @classmethod
@@ -94,6 +98,33 @@ class Connection:
         if isinstance(self._engine, EngineInTurns):
             self._engine.follow(leave)
 
+    @property
+    def engine(self) -> Engine:
+        """The engine in use."""
+        return self._engine
+
+    def replay_by(self, replay: Replay) -> None:
+        """Names who has the ranks leave the network together, and go back; it begins now, and ends with this."""
+        self._replay = replay
+        replay.start()
+
+    def interface_of(self, engine: Engine) -> object:
+        """The capsule of an engine, which lives as long as this, as the backend uses what is in it."""
+        capsule = engine.abi()
+        self._capsules.append(capsule)
+        return capsule
+
+    def go_on_with(self, engine: Engine) -> None:
+        """Takes another engine in place of the one that was left, whose counters are kept."""
+        with self._closing:
+            before, self._engine = self._engine, engine
+            self._before = self._with_those_before(before.statistics())
+        before.close()
+
+    def _with_those_before(self, statistics: Mapping[str, Any]) -> dict[str, Any]:
+        before = self._before
+        return {name: count + before.get(name, 0) for name, count in statistics.items()}
+
     def await_children(self, k: int) -> None:
         """How many of its aggregator's children this rank waits for, where rounds go on without late workers."""
         self._engine.await_children(k)
@@ -101,11 +132,15 @@ class Connection:
     def statistics(self) -> dict[str, Any]:
         """The engine's counters; once it is closed, the last ones."""
         if not self._closed:
-            self._statistics = dict(self._engine.statistics())
+            self._statistics = self._with_those_before(self._engine.statistics())
+            if self._replay is not None:
+                self._statistics |= self._replay.counts
         return self._statistics
 
     def close(self) -> None:
         """Leaves the job and logs what was summed. Harmless when repeated."""
+        if self._replay is not None:
+            self._replay.close()
         with self._closing:
             if self._closed:
                 return

@@ -24,6 +24,17 @@ class Engine(Protocol):
     def await_children(self, k: int) -> None:
         """How many of its aggregator's children this rank waits for, where rounds go on without late workers."""
 
+    def gone(self) -> str | None:
+        """What collectives wait for in vain: an aggregator that is gone, in words; None while there is none."""
+
+    def stop(self, why: str, elsewhere: bool = False) -> None:
+        """Ends the job: open collectives and later ones fail, and this is why.
+
+        Args:
+            why: for people.
+            elsewhere: whether every rank is told alike that others than the network have to sum.
+        """
+
     def statistics(self) -> Mapping[str, Any]:
         """Counters by name."""
 
@@ -39,6 +50,7 @@ def open_engine(
     transport: Transport = "auto",
     *,
     dead_after_s: float = 0.0,
+    gone_after_s: float = 0.0,
 ) -> Engine:
     """Joins the job of a plan.
 
@@ -49,6 +61,7 @@ def open_engine(
         timeout_s: how long to wait for the aggregators.
         transport: what packets travel by.
         dead_after_s: seconds without a heartbeat after which the aggregators take this rank for dead; 0 for never.
+        gone_after_s: seconds of an aggregator's silence after which `Engine.gone` names it; 0 for never.
 
     Raises:
         JoinError: no aggregator answered, or one refused.
@@ -58,4 +71,7 @@ def open_engine(
         from wiresum._native import Engine as NativeEngine
     except ImportError as error:
         raise JoinError(native.why_missing(error)) from error
-    return NativeEngine(plan.to_json(), rank, incarnation, timeout_s, transport=transport, dead_after_s=dead_after_s)
+    return NativeEngine(
+        plan.to_json(), rank, incarnation, timeout_s,
+        transport=transport, dead_after_s=dead_after_s, gone_after_s=gone_after_s,
+    )  # fmt: skip

@@ -26,6 +26,7 @@ from wiresum.plan.choices import lane_bytes
 from wiresum.torch import extension
 from wiresum.torch.bootstrap import Decision, Meeting
 from wiresum.torch.connection import Claim, Connection
+from wiresum.torch.replay import Replay
 from wiresum.torch.settings import Settings, misspelt
 
 if TYPE_CHECKING:
@@ -122,10 +123,14 @@ def _connected(
         copies=any(stream.is_exchange for stream in meeting.plan.streams) and not connection.may_leave,
         open_rows=partial(_gloo, members, store, "rows"),
         close=connection.close,
-        afterwards=_gloo(members, store, "afterwards") if connection.may_leave else None,
+        afterwards=_gloo(members, store, "afterwards") if connection.may_leave or meeting.replays else None,
+        replay_bytes=meeting.settings.replay_bytes if meeting.replays else None,
     )
     connection.keep_books(backend.ledger)
     connection.follow(backend.leave)
+    if meeting.replays:
+        assert backend.crossing is not None  # it has a group for afterwards
+        connection.replay_by(Replay(store, meeting, connection, backend.crossing))
     return backend
 
 

@@ -48,7 +48,7 @@ _EXPLANATIONS = {
     Reason.NO_NETWORK: "Gloo summed it: its group is not connected to an aggregator.",
     Reason.NOT_FINITE: "Gloo summed it again: a value on some rank is Inf or NaN.",
     Reason.UNFORESEEN: "Gloo summed it again: its exponents were not those expected from the collective before.",
-    Reason.NOT_SERVED: "Gloo did it: the driver of turns has none for this job, or no more, as it has said.",
+    Reason.NOT_SERVED: "Gloo did it: the network did not serve this job then, as the log says.",
     Reason.GATHERED: "Gloo gathered the rows of all ranks, which moved fewer bytes than their sums in the network.",
     Reason.FAILED: "It ended in an exception.",
 }

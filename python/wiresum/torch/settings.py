@@ -23,6 +23,9 @@ for a second or two."""
 DEAD_AFTER_BOUNDS_S = (0.5, 3600.0)
 """Seconds, those of `crates/worker/src/stream/asked/heartbeat.rs`."""
 
+DEFAULT_REPLAY_BYTES = 256 << 20
+"""Bytes: ten of DDP's buckets. What is not written to takes no memory."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -61,6 +64,7 @@ class Settings:
     min_elements: int = DEFAULT_MIN_ELEMENTS
     join_timeout_s: float = DEFAULT_JOIN_TIMEOUT_S
     dead_after_s: float = DEFAULT_DEAD_AFTER_S
+    replay_bytes: int = DEFAULT_REPLAY_BYTES
     transport: Transport = "auto"
     turns: str | None = None
     sparse_job: Path | None = None
@@ -198,6 +202,12 @@ SETTINGS: tuple[Setting, ...] = (
         f"{DEFAULT_DEAD_AFTER_S:g}",
         "How long nothing may be heard of this rank's process before all others end the job with `WorkerLostError`; "
         "`0`: only timeouts tell. Not where switches sum, nor in turns.", _dead_after,
+    ),
+    Setting(
+        "WIRESUM_REPLAY", "replay_bytes", "a number of bytes", str(DEFAULT_REPLAY_BYTES),
+        "How much a rank keeps of collectives, so that they are repeated over Gloo when no aggregator can sum them; "
+        "`0`: that ends the job. Not in turns, where switches sum, nor where rounds go on without late workers.",
+        _number_from(0),
     ),
     Setting(
         "WIRESUM_TRANSPORT", "transport", "`auto`, `udp` or `af_xdp`", "auto",

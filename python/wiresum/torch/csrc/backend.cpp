@@ -11,13 +11,23 @@ namespace {
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
+// Bytes of collectives that have ended, where nobody has set how much may be kept.
+constexpr uint64_t kEndedBytes = 64 << 20;
+
+// One half is enough for what has ended: ranks are apart by one window of packets at most.
+ReplayMemory memory_of(const Network &network) {
+    const auto bytes = network.replay_bytes;
+    return bytes ? ReplayMemory(*bytes, *bytes / 2, "WIRESUM_REPLAY")
+                 : ReplayMemory(INT64_MAX, kEndedBytes, "");
+}
+
 std::shared_ptr<GroupContext> context_for(const c10d::Backend &inner, const std::optional<Network> &network,
                                           std::string no_network) {
     auto group = std::make_shared<GroupContext>();
     group->ledger = Ledger::open(inner.getRank(), inner.getSize(), std::move(no_network));
     group->fallback = network ? network->fallback : nullptr;
     if (network && network->afterwards) {
-        group->going_over = std::make_shared<GoingOver>(network->afterwards);
+        group->going_over = std::make_shared<GoingOver>(network->afterwards, memory_of(*network));
     }
     return group;
 }
@@ -370,6 +380,11 @@ std::function<void()> WiresumBackend::leave() const {
         return nullptr;
     }
     return [submissions = submissions_, over = group_->going_over] { submissions->leave(over); };
+}
+
+std::shared_ptr<Crossing> WiresumBackend::crossing() const {
+    return group_->going_over ? std::make_shared<Crossing>(Crossing{submissions_, group_->going_over})
+                              : nullptr;
 }
 
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr<c10d::Store> &store,

@@ -32,8 +32,24 @@ struct Network {
     bool copies;
     // Sums when the job has left the network; null where it may not.
     c10::intrusive_ptr<c10d::Backend> afterwards;
+    // WIRESUM_REPLAY: bytes that may be kept for that; none where another setting has the job leave.
+    std::optional<uint64_t> replay_bytes;
     // Closes the engine, which ends every open collective first. Called once, without Python's lock.
     std::function<void()> close;
+};
+
+// A group's ways out of the network and back, which all ranks go together. It does not keep the backend.
+struct Crossing {
+    const std::shared_ptr<Submissions> submissions;
+    const std::shared_ptr<GoingOver> going_over;
+
+    void leave() const { submissions->leave(going_over); }
+    uint64_t hold() const { return submissions->hold(*going_over); }
+    void go_on(uint64_t first, const wiresum_engine_abi *engine) const {
+        submissions->go_on(first, engine, going_over);
+    }
+    // All that is held, and all that comes, fails with these words.
+    void fail(const std::string &why) const { submissions->close(why); }
 };
 
 class WiresumBackend final : public c10d::Backend {
@@ -53,6 +69,8 @@ class WiresumBackend final : public c10d::Backend {
     // What is to be called once the engine was told that the network serves the job no more, on all ranks;
     // null where the job may not go on without it. It does not keep the backend.
     std::function<void()> leave() const;
+    // The ways out of the network and back; null where there are none.
+    std::shared_ptr<Crossing> crossing() const;
 
     // The collectives that may go through the network.
     c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor> &tensors,

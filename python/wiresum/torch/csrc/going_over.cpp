@@ -1,5 +1,7 @@
 #include "going_over.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
@@ -9,7 +11,7 @@ namespace wiresum {
 namespace {
 
 // What ranks tell each other when they meet; of each word all get the largest.
-enum Word { kFurthest, kLeast, kOldest, kWords };
+enum Word { kFurthest, kLeast, kOldest, kUnkept, kWords };
 
 c10d::ReduceOp largest() { return c10d::ReduceOp(c10d::ReduceOp::MAX); }
 
@@ -19,7 +21,24 @@ template <typename Options> Options with(std::chrono::milliseconds timeout) {
     return options;
 }
 
+at::Tensor bytes_of(const at::Tensor &tensor) { return tensor.view(-1).view(at::kByte); }
+
 } // namespace
+
+void copy_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const at::Tensor &source,
+                  const at::Tensor &sink, std::chrono::milliseconds timeout) {
+    at::NoGradGuard no_grad;
+    at::Tensor bytes = bytes_of(sink);
+    if (kind == WIRESUM_ALL_GATHER) {
+        at::Tensor share = bytes_of(source);
+        gloo.all_gather_single(bytes, share, with<c10d::AllgatherOptions>(timeout))->wait();
+        return;
+    }
+    std::vector<at::Tensor> values{bytes};
+    auto options = with<c10d::BroadcastOptions>(timeout);
+    options.rootRank = root;
+    gloo.broadcast(values, options)->wait();
+}
 
 void sum_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const c10d::ReduceOp &operation,
                  const at::Tensor &source, at::Tensor &sink, std::chrono::milliseconds timeout) {
@@ -48,13 +67,26 @@ void sum_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const c10d::R
     }
 }
 
+void GoingOver::note_begun(bool is_kept) {
+    std::lock_guard lock(mutex_);
+    if (!is_kept) {
+        unkept_.push_back(begun_);
+    }
+    ++begun_;
+}
+
 void GoingOver::note(Ended ended) {
+    next_ = ++ended_;
+    if (!ended.kept) {
+        kept_.clear();
+        kept_bytes_ = 0;
+        return;
+    }
     if (!kept_.empty()) {
         kept_bytes_ += kept_.back().values.nbytes();
     }
     kept_.push_back(std::move(ended));
-    next_ = ++ended_;
-    while (kept_bytes_ > kKeptBytes) {
+    while (kept_bytes_ > memory_.ended_limit()) {
         kept_bytes_ -= kept_.front().values.nbytes();
         kept_.pop_front();
     }
@@ -91,6 +123,21 @@ void GoingOver::await() {
     idle_.wait(lock, [this] { return tasks_ == 0; });
 }
 
+void GoingOver::await_meeting() {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [this] { return has_met_; });
+    if (failure_) {
+        std::rethrow_exception(failure_);
+    }
+}
+
+void GoingOver::come_back() {
+    std::lock_guard lock(mutex_);
+    has_left_ = has_met_ = false;
+    begun_ = ended_ = next_ = kept_bytes_ = 0;
+    unkept_.clear();
+}
+
 // Gives those that are behind what this rank has; what they have not is their own task.
 void GoingOver::meet() {
     try {
@@ -103,6 +150,16 @@ void GoingOver::meet() {
         failure_ = std::current_exception();
     }
     kept_.clear();
+    std::lock_guard lock(mutex_);
+    has_met_ = true;
+    idle_.notify_all();
+}
+
+// The first collective that this rank has not ended, and cannot begin anew.
+uint64_t GoingOver::first_unkept() {
+    std::lock_guard lock(mutex_);
+    const auto first = std::lower_bound(unkept_.begin(), unkept_.end(), ended_);
+    return first == unkept_.end() ? kAllKept : *first;
 }
 
 void GoingOver::agree() {
@@ -113,6 +170,7 @@ void GoingOver::agree() {
     words[kFurthest] = ended * ranks + before;
     words[kLeast] = -ended;
     words[kOldest] = ended - static_cast<int64_t>(kept_.size());
+    words[kUnkept] = -static_cast<int64_t>(first_unkept());
     std::vector<at::Tensor> told{words};
     c10d::AllreduceOptions options;
     options.reduceOp = largest();
@@ -120,8 +178,11 @@ void GoingOver::agree() {
     const auto word = [&](Word which) { return words[which].item<int64_t>(); };
     const int64_t first = -word(kLeast);
     TORCH_CHECK(word(kOldest) <= first, "a rank has no result of collective ", first,
-                ", and those that had it have kept none before ", word(kOldest));
+                ", and those that had it have kept none before ", word(kOldest), memory_.advice());
+    TORCH_CHECK(-word(kUnkept) == static_cast<int64_t>(kAllKept), "a rank has no input of collective ",
+                -word(kUnkept), " any more, some of which results may have replaced", memory_.advice());
     first_ = static_cast<uint64_t>(first);
+    fates_.clear();
     leader_ = static_cast<int>(ranks - 1 - word(kFurthest) % ranks);
     at::Tensor fates = at::zeros({word(kFurthest) / ranks - first}, at::kLong);
     if (fates.numel() == 0) {
@@ -151,6 +212,14 @@ void GoingOver::share(const Ended &ended) {
     if (ended.kind == WIRESUM_ALL_REDUCE) {
         at::Tensor results = gloo_->getRank() == leader_ ? ended.values : at::empty_like(ended.values);
         receive(results, timeout);
+        return;
+    }
+    if (is_copy(ended.kind)) {
+        const bool is_root = ended.kind == WIRESUM_BROADCAST && gloo_->getRank() == ended.root;
+        const int64_t shares = ended.kind == WIRESUM_ALL_GATHER ? gloo_->getSize() : 1;
+        const at::Tensor sink =
+            is_root ? ended.values : at::empty({shares * ended.values.numel()}, ended.values.options());
+        copy_by_gloo(*gloo_, ended.kind, ended.root, ended.values, sink, timeout);
         return;
     }
     const bool is_scattered = ended.kind == WIRESUM_REDUCE_SCATTER;

@@ -2,7 +2,7 @@
 //
 // Each rank has ended a number of collectives in the network, in one order, and some may have ended more than
 // others. Results that any rank has got stay what they are: one rank that has them gives them to those that
-// have not. All later collectives are Gloo's.
+// have not. All later collectives are Gloo's, until the ranks go back to the network together.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,13 @@
 
 #include "engine_abi.h"
 #include "reason.h"
+#include "replay_memory.h"
 #include "task_pool.h"
 
 namespace wiresum {
+
+// Whether bytes are copied, and nothing is summed.
+inline bool is_copy(wiresum_kind kind) { return kind == WIRESUM_ALL_GATHER || kind == WIRESUM_BROADCAST; }
 
 // A collective that has ended in the network.
 struct Ended {
@@ -33,17 +37,21 @@ struct Ended {
     // The results of an all-reduce. Of other kinds what this rank gave, as nobody else has another rank's
     // part.
     at::Tensor values;
+    // The room that they take; null if they are not kept apart, and may have changed since.
+    ReplayMemory::Lease kept;
 };
 
 class GoingOver : public std::enable_shared_from_this<GoingOver> {
   public:
-    // Bytes of collectives before the last one that are kept for ranks without their results. Ranks are apart
-    // by one window of packets at most, which is less.
-    static constexpr uint64_t kKeptBytes = 64 << 20;
+    // `gloo` is used for nothing else. What has ended is kept for ranks without its results, which are apart by
+    // one window of packets at most.
+    GoingOver(c10::intrusive_ptr<c10d::Backend> gloo, ReplayMemory memory)
+        : gloo_(std::move(gloo)), memory_(std::move(memory)) {}
 
-    // `gloo` is used for nothing else.
-    explicit GoingOver(c10::intrusive_ptr<c10d::Backend> gloo) : gloo_(std::move(gloo)) {}
-
+    // Room for what a collective has to keep apart so that it may begin anew; null if there is none.
+    ReplayMemory::Lease keep(uint64_t bytes) { return memory_.lease(bytes); }
+    // The next collective is given to the network; whether what it needs to begin anew is kept.
+    void note_begun(bool is_kept);
     // The network has ended the next collective. On the engine's thread.
     void note(Ended ended);
     // The network serves the next collective no more: its task, which takes its number, is done when the
@@ -53,6 +61,11 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     void leave();
     // Returns when all that was left is done.
     void await();
+    // Returns when the ranks have met; throws what has kept them from it.
+    void await_meeting();
+    // The network has all collectives from the next one on, which are counted anew. Nothing may be under way
+    // there.
+    void come_back();
 
     // In a task: what has become of a collective where it has ended; `NotServed` if it has ended nowhere.
     //
@@ -64,17 +77,24 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     c10d::Backend &gloo() const { return *gloo_; }
 
   private:
+    static constexpr uint64_t kAllKept = INT64_MAX;
+
     void post(Task task);
     void meet();
     void agree();
+    uint64_t first_unkept();
     void share(const Ended &ended);
 
     const c10::intrusive_ptr<c10d::Backend> gloo_;
+    ReplayMemory memory_;
     const std::shared_ptr<Strand> order_ = std::make_shared<Strand>();
 
     std::mutex mutex_;
     std::condition_variable idle_;
     uint64_t tasks_ = 0;
+    bool has_met_ = false;
+    uint64_t begun_ = 0;
+    std::deque<uint64_t> unkept_; // numbers of collectives that cannot begin anew
     // The engine's thread has these until it has left; then the tasks have them.
     std::deque<Ended> kept_;
     uint64_t kept_bytes_ = 0; // of all but the last
@@ -89,6 +109,11 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     int leader_ = 0;
     std::vector<Reason> fates_;
 };
+
+// Copies `source` by Gloo, into `sink`, which is the same memory at the root of a broadcast. As bytes, as Gloo
+// does not know every type.
+void copy_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const at::Tensor &source,
+                  const at::Tensor &sink, std::chrono::milliseconds timeout);
 
 // Sums `source` by Gloo, into `sink`, which may be the same memory.
 void sum_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const c10d::ReduceOp &operation,

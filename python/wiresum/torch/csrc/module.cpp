@@ -100,10 +100,10 @@ c10::intrusive_ptr<c10d::Backend>
 connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_ptr<c10d::Backend> &fallback,
           std::chrono::milliseconds timeout, const py::capsule &engine, int64_t min_elements,
           int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_rows, py::object close,
-          const c10::intrusive_ptr<c10d::Backend> &afterwards) {
+          const c10::intrusive_ptr<c10d::Backend> &afterwards, std::optional<uint64_t> replay_bytes) {
     const LaneBytes bytes{lane_bytes, narrow_lane_bytes};
-    Network network{engine_in(engine),        fallback, min_elements, bytes, copies, afterwards,
-                    closing(std::move(close))};
+    Network network{engine_in(engine), fallback,   min_elements, bytes,
+                    copies,            afterwards, replay_bytes, closing(std::move(close))};
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string(),
                                                opening(std::move(open_rows)));
 }
@@ -118,6 +118,13 @@ c10::intrusive_ptr<c10d::Backend> unconnected(const c10::intrusive_ptr<c10d::Bac
 py::object leaving(const WiresumBackend &backend) {
     const std::function<void()> leave = backend.leave();
     return leave ? py::cpp_function(leave, py::call_guard<py::gil_scoped_release>()) : py::object(py::none());
+}
+
+// The capsule has to live until the group is closed, or goes on with another engine.
+void go_on(const Crossing &crossing, uint64_t first, const py::capsule &capsule) {
+    const wiresum_engine_abi *engine = engine_in(capsule);
+    py::gil_scoped_release unlocked;
+    crossing.go_on(first, engine);
 }
 
 py::list rows_of(const Ledger &ledger) {
@@ -162,15 +169,22 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("errors", &Ledger::errors)
         .def("rows", &rows_of);
 
+    py::class_<Crossing, std::shared_ptr<Crossing>>(module, "Crossing")
+        .def("leave", &Crossing::leave, py::call_guard<py::gil_scoped_release>())
+        .def("hold", &Crossing::hold, py::call_guard<py::gil_scoped_release>())
+        .def("go_on", &go_on, py::arg("first"), py::arg("engine"))
+        .def("fail", &Crossing::fail, py::arg("why"), py::call_guard<py::gil_scoped_release>());
+
     py::class_<WiresumBackend, c10d::Backend, UnlockedHolder<WiresumBackend>>(module, "WiresumBackend")
         .def_property_readonly("ledger", &WiresumBackend::ledger)
         .def_property_readonly("leave", &leaving)
+        .def_property_readonly("crossing", &WiresumBackend::crossing)
         .def_property_readonly("inner", &WiresumBackend::inner);
 
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
                py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"),
                py::arg("narrow_lane_bytes"), py::arg("copies"), py::arg("open_rows"), py::arg("close"),
-               py::arg("afterwards"));
+               py::arg("afterwards"), py::arg("replay_bytes") = std::nullopt);
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
                py::arg("open_rows"));
     module.def("ledgers", &Ledger::all);

@@ -61,8 +61,6 @@ RowKey row_of(const Request &request, Reason reason) {
     return key;
 }
 
-bool is_copy(wiresum_kind kind) { return kind == WIRESUM_ALL_GATHER || kind == WIRESUM_BROADCAST; }
-
 Amount size_of(const std::vector<at::Tensor> &tensors) {
     Amount amount;
     for (const at::Tensor &tensor : tensors) {

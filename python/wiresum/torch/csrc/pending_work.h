@@ -56,9 +56,6 @@ struct Request {
     bool is_part = false;
 };
 
-// Whether bytes are copied, and nothing is summed.
-bool is_copy(wiresum_kind kind);
-
 // A collective under way: it can be waited for, and is in the group's books when it is over.
 class PendingWork : public ExplainedWork {
   public:

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 
 #include "work.h"
 
@@ -18,9 +20,14 @@ class Submissions {
     using Submit = std::function<void(const wiresum_engine_abi *)>;
     struct Turn {
         bool is_filled = false;
+        // One of them, or neither for nothing.
+        c10::intrusive_ptr<NetworkWork> work;
         Submit submit;
     };
     using TurnPtr = std::shared_ptr<Turn>;
+
+    // Takes whether the engine says that it serves the job no more.
+    using Then = std::function<void(bool)>;
 
     explicit Submissions(const wiresum_engine_abi *engine) : engine_(engine) {}
 
@@ -28,17 +35,43 @@ class Submissions {
     TurnPtr reserve();
     // Says what is submitted there; null for nothing.
     void fill(const TurnPtr &turn, c10::intrusive_ptr<NetworkWork> work);
+    // The same for a collective that goes to no other engine, and never to Gloo.
     void fill_by(const TurnPtr &turn, Submit submit);
     // Has the engine say behind all that it has begun that it serves the job no more, so that the ranks meet
     // even if this one has nothing under way. The engine must have been stopped.
     void leave(std::shared_ptr<GoingOver> going_over);
+    // Holds back all that comes from now on, once the ranks have met after leaving the engine, and returns how
+    // many collectives that has been given. It is not in use any more.
+    //
+    // Throws what has kept the ranks from meeting.
+    uint64_t hold(GoingOver &going_over);
+    // Gives all from the collective of this number on to another engine, and leaves those before it to Gloo.
+    void go_on(uint64_t first, const wiresum_engine_abi *engine, std::shared_ptr<GoingOver> going_over);
     // From now on all that is submitted fails, and the engine is not in use. Harmless when repeated.
-    void close();
+    void close(std::string why = "");
 
   private:
+    // What goes to another engine, and from which collective on.
+    struct Return {
+        uint64_t first;
+        const wiresum_engine_abi *engine;
+        std::shared_ptr<GoingOver> going_over;
+        // The other engine was left before it had the first one.
+        bool is_over = false;
+    };
+
+    void drain();
+    void give(const c10::intrusive_ptr<NetworkWork> &work);
+    void come_back();
+    bool say_farewell_to_engine(Then then);
+
     std::mutex mutex_;                 // keeps the engine open during a submission
     const wiresum_engine_abi *engine_; // null once closed
     std::deque<TurnPtr> turns_;
+    uint64_t given_ = 0; // collectives that this engine has been given
+    bool is_held_ = false;
+    std::optional<Return> return_;
+    std::string why_closed_;
 };
 
 } // namespace wiresum

@@ -56,6 +56,9 @@ const char *title_of(wiresum_kind kind) {
     }
 }
 
+constexpr const char *kClosed =
+    "the connection to the network is closed, by an earlier error or by shutdown";
+
 // Whether this rank's part of the results is more than nothing.
 bool takes_part(const Request &request, int rank) {
     switch (request.kind) {
@@ -114,6 +117,11 @@ NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
 // What is kept for other ranks must not change: the results of an all-reduce, or what this rank gives to any
 // other kind.
 void NetworkWork::set_apart() {
+    const bool gives_sums = request_.kind == WIRESUM_ALL_REDUCE;
+    kept_ = group_->going_over->keep(gives_sums ? sink_.nbytes() : source_.nbytes());
+    if (!kept_) {
+        return;
+    }
     if (request_.kind == WIRESUM_ALL_REDUCE) {
         sink_ = at::empty_like(source_);
     } else {
@@ -136,8 +144,12 @@ void NetworkWork::keep_own_share() {
     own.copy_(source_.view(-1));
 }
 
-void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine) {
+void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine,
+                         const std::string &why_closed) {
     work->give_up_after(work->request_.timeout + kEngineGrace);
+    if (work->group_->going_over) {
+        work->group_->going_over->note_begun(work->kept_ != nullptr);
+    }
     // The reference that `done` takes back.
     auto reference = std::make_unique<c10::intrusive_ptr<NetworkWork>>(work);
     const wiresum_kind kind = work->request_.kind;
@@ -157,7 +169,14 @@ void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wire
         reference.release();
         return;
     }
-    TaskPool::instance().post([work] { work->complete(WIRESUM_FAILED, kEngineIsClosed); });
+    TaskPool::instance().post([work, why_closed] {
+        work->complete(WIRESUM_FAILED, why_closed.empty() ? kEngineIsClosed : why_closed);
+    });
+}
+
+void NetworkWork::leave(const c10::intrusive_ptr<NetworkWork> &work, const std::string &why) {
+    work->give_up_after(work->request_.timeout + kEngineGrace);
+    work->group_->going_over->leave([work, why](uint64_t number) { work->go_over(number, why); });
 }
 
 // On the engine's thread: hands over to the pool and returns.
@@ -167,8 +186,7 @@ void NetworkWork::done(void *context, int32_t outcome, const char *message) {
     c10::intrusive_ptr<NetworkWork> work = std::move(*reference);
     const std::shared_ptr<GoingOver> over = work->group_->going_over;
     if (over && outcome == WIRESUM_NOT_SERVED) {
-        std::string why = message != nullptr ? message : "";
-        over->leave([work, why = std::move(why)](uint64_t number) { work->go_over(number, why); });
+        leave(work, message != nullptr ? message : "");
         return;
     }
     if (over && reason_of(outcome)) {
@@ -197,32 +215,14 @@ void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) 
     fail(std::make_exception_ptr(CollectiveError(outcome, text)));
 }
 
-// The same by the fallback, into the sink.
-void NetworkWork::do_by_gloo() {
+// The same by Gloo, into the sink.
+void NetworkWork::do_by(c10d::Backend &gloo) {
     if (is_copy(request_.kind)) {
-        copy_by_gloo();
+        copy_by_gloo(gloo, request_.kind, request_.root, source_, sink_, request_.timeout);
     } else {
-        sum_by_gloo(*group_->fallback, request_.kind, request_.root, request_.operation, source_, scratch(),
+        sum_by_gloo(gloo, request_.kind, request_.root, request_.operation, source_, scratch(),
                     request_.timeout);
     }
-}
-
-// As bytes: Gloo does not know every type.
-void NetworkWork::copy_by_gloo() {
-    const auto bytes_of = [](const at::Tensor &tensor) { return tensor.view(-1).view(at::kByte); };
-    at::Tensor sink = bytes_of(sink_);
-    if (request_.kind == WIRESUM_ALL_GATHER) {
-        at::Tensor share = bytes_of(source_);
-        c10d::AllgatherOptions options;
-        options.timeout = request_.timeout;
-        group_->fallback->all_gather_single(sink, share, options)->wait();
-        return;
-    }
-    std::vector<at::Tensor> sinks{sink};
-    c10d::BroadcastOptions options;
-    options.rootRank = request_.root;
-    options.timeout = request_.timeout;
-    group_->fallback->broadcast(sinks, options)->wait();
 }
 
 // Gloo's sum keeps Inf and NaN where they belong. The tensors are untouched so far.
@@ -230,7 +230,7 @@ void NetworkWork::do_again(Reason reason) {
     give_up_after(request_.timeout + kEngineGrace);
     std::exception_ptr error;
     try {
-        do_by_gloo();
+        do_by(*group_->fallback);
     } catch (...) {
         error = std::current_exception();
     }
@@ -253,8 +253,7 @@ void NetworkWork::go_over(uint64_t number, const std::string &why) {
             over.receive(sink_, request_.timeout);
             reason = Reason::Summed;
         } else {
-            sum_by_gloo(over.gloo(), request_.kind, request_.root, request_.operation, source_, scratch(),
-                        request_.timeout);
+            do_by(over.gloo());
         }
     } catch (const std::exception &trouble) {
         const std::string text =
@@ -267,7 +266,7 @@ void NetworkWork::go_over(uint64_t number, const std::string &why) {
 
 Ended NetworkWork::ended(Reason reason) const {
     const at::Tensor &values = request_.kind == WIRESUM_ALL_REDUCE ? sink_ : source_;
-    return {request_.kind, request_.root, request_.operation, reason, values};
+    return {request_.kind, request_.root, request_.operation, reason, values, kept_};
 }
 
 // Where Gloo may sum: a rank that takes nothing has no sink.
@@ -297,6 +296,7 @@ void NetworkWork::succeed(Reason reason) {
 void NetworkWork::release() {
     source_.reset();
     sink_.reset();
+    kept_.reset();
 }
 
 void NetworkWork::copy_back() {

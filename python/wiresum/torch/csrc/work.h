@@ -21,16 +21,18 @@ class NetworkWork final : public PendingWork {
 
     NetworkWork(std::shared_ptr<GroupContext> group, Request request);
 
-    // Hands the work to the engine; if that is closed, the work fails.
-    static void submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine);
+    // Hands the work to the engine; if that is closed, the work fails, and says why where that is known.
+    static void submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine,
+                       const std::string &why_closed);
+    // Leaves the work to Gloo: it is not for the network.
+    static void leave(const c10::intrusive_ptr<NetworkWork> &work, const std::string &why);
 
   private:
     static void done(void *context, int32_t outcome, const char *message);
 
     void complete(wiresum_outcome outcome, const std::string &message);
     void do_again(Reason reason);
-    void do_by_gloo();
-    void copy_by_gloo();
+    void do_by(c10d::Backend &gloo);
     void keep_own_share();
     // Ends a collective that the network has not ended here, and is told why not.
     void go_over(uint64_t number, const std::string &why);
@@ -51,6 +53,8 @@ class NetworkWork final : public PendingWork {
     at::Tensor source_;
     // What the engine writes to: the source, the user's tensor, or contiguous memory that is copied from.
     at::Tensor sink_;
+    // The room that either of them takes beside the user's memory; null if neither does.
+    ReplayMemory::Lease kept_;
 };
 
 // A collective that Gloo took.

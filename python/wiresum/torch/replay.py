@@ -1,0 +1,214 @@
+"""Has the ranks of a group leave the network together when no aggregator can sum, and go back together.
+
+The ranks agree through the group's store. Each looks there a few times a second, whatever Python computes, as a rank
+with nothing under way would not notice that a node is gone. What becomes of collectives meanwhile is the part of
+`csrc/going_over.h` and `csrc/submissions.h`; ADR 106 has the argument.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed import DistError
+
+from wiresum.errors import JoinError
+from wiresum.plan.incarnation import next_incarnation
+
+if TYPE_CHECKING:
+    from wiresum.torch._c10d import Crossing
+    from wiresum.torch.bootstrap import Meeting
+    from wiresum.torch.connection import Connection
+    from wiresum.torch.engine import Engine
+
+logger = logging.getLogger("wiresum.torch")
+
+LOOK_S = 0.2
+"""Seconds between two looks into the store."""
+PROBE_S = 1.0
+"""Seconds between two attempts of rank 0 to join, and what each may take: a node answers within milliseconds."""
+JOIN_S = 5.0
+"""Seconds for the others to join a node that rank 0 has joined."""
+HOLD_S = 30.0
+"""Seconds for which collectives may be held back until all ranks have said how far they are: a busy machine's."""
+GO, AGAIN = "go", "again"
+
+
+class Replay:
+    """The thread of a rank that follows the others out of the network and back.
+
+    Attributes:
+        left: times that the ranks have left the network.
+        returned: times that they have gone back.
+    """
+
+    def __init__(self, store: Store, meeting: Meeting, connection: Connection, crossing: Crossing) -> None:
+        # A connection of its own: what waits in the program's must not hold this up.
+        self._store = PrefixStore("replay", store.clone())
+        self._meeting, self._connection, self._crossing = meeting, connection, crossing
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="wiresum-replay", daemon=True)
+        self.left = self.returned = self._life = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Counters by name, for reports."""
+        return {"left_for_gloo": self.left, "returned_from_gloo": self.returned}
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Looks no more. Harmless when repeated."""
+        self._closing.set()
+        # What is held back would wait for this rank.
+        self._crossing.fail("")
+        if self._thread is not threading.current_thread():
+            self._thread.join(JOIN_S + PROBE_S)
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.wait(LOOK_S):
+                why = self._why_to_leave()
+                if why is not None:
+                    self._leave(why)
+                    self._go_back()
+        except DistError as error:
+            if not self._closing.is_set():
+                logger.warning("the group's store is gone (%s): the ranks cannot leave the network any more", error)
+        except _UnfitError as trouble:
+            if not self._closing.is_set():
+                self._crossing.fail(str(trouble))
+                logger.warning("%s", trouble)
+
+    def _tell(self, level: int, sentence: str, *values: object) -> None:
+        logger.log(level if self._meeting.rank == 0 else logging.DEBUG, sentence, *values)
+
+    def _key(self, what: str) -> str:
+        return f"{self._life}/{what}"
+
+    def _read(self, what: str) -> str | None:
+        key = self._key(what)
+        return self._store.get(key).decode() if self._store.check([key]) else None
+
+    def _write(self, what: str, text: str) -> None:
+        self._store.set(self._key(what), text)
+
+    def _why_to_leave(self) -> str | None:
+        """What the first rank has said that has lost its node; None while none has."""
+        gone = self._connection.engine.gone()
+        if gone is not None and self._read("gone") is None:
+            self._write("gone", f"rank {self._meeting.rank}: {gone}")
+        return self._read("gone")
+
+    def _leave(self, why: str) -> None:
+        self._connection.engine.stop(why, elsewhere=True)
+        self._crossing.leave()
+        self.left += 1
+        self._tell(logging.WARNING, "all ranks go over to Gloo until the network is back (%s)", why)
+
+    def _go_back(self) -> None:
+        """Joins again with all others, and agrees with them from which collective on the network sums."""
+        attempt = 0
+        while (engine := self._join(attempt)) is None:
+            if self._closing.is_set():
+                return
+            attempt += 1
+        try:
+            first = self._agree_on_first()
+        except BaseException:
+            engine.close()
+            raise
+        self._crossing.go_on(first, self._connection.interface_of(engine))
+        self._connection.go_on_with(engine)
+        self._life += 1
+        self.returned += 1
+        self._tell(logging.WARNING, "all ranks are back in the network")
+
+    def _join(self, attempt: int) -> Engine | None:
+        """An engine in the next incarnation, once all ranks have one; None where one of them has not."""
+        engine = self._probe(attempt) if self._meeting.rank == 0 else self._follow(attempt)
+        if self._meeting.rank == 0 and engine is not None:
+            joined = self._everyones(f"joined/{attempt}", JOIN_S + HOLD_S)
+            self._write(f"verdict/{attempt}", GO if joined and all(text == GO for text in joined) else AGAIN)
+        if self._wait_for(f"verdict/{attempt}") == GO:
+            return engine
+        if engine is not None:
+            engine.close()
+        return None
+
+    def _probe(self, attempt: int) -> Engine | None:
+        """Rank 0 tries to join until a node answers; None at the end."""
+        while not self._closing.wait(PROBE_S):
+            incarnation = next_incarnation()
+            try:
+                engine = self._meeting.open(incarnation, PROBE_S)
+            except JoinError:
+                continue
+            self._write(f"joined/{attempt}/0", GO)
+            self._write(f"incarnation/{attempt}", str(incarnation))
+            return engine
+        return None
+
+    def _follow(self, attempt: int) -> Engine | None:
+        incarnation = self._wait_for(f"incarnation/{attempt}")
+        if incarnation is None:
+            return None
+        mine = f"joined/{attempt}/{self._meeting.rank}"
+        try:
+            engine = self._meeting.open(int(incarnation), JOIN_S)
+        except JoinError as error:
+            self._write(mine, str(error))
+            return None
+        self._write(mine, GO)
+        return engine
+
+    def _agree_on_first(self) -> int:
+        """The number of the first collective that the network sums: the first that no rank has given to Gloo.
+
+        Raises:
+            _UnfitError: the ranks have not met, or one of them has not said how far it is.
+        """
+        rank = self._meeting.rank
+        try:
+            self._write(f"given/{rank}", str(self._crossing.hold()))
+        except RuntimeError as error:
+            raise _UnfitError(f"the ranks could not go over to Gloo: {error}") from error
+        if rank == 0:
+            given = self._everyones("given", HOLD_S)
+            self._write("first", str(max(map(int, given))) if given else "")
+        first = self._wait_for("first", 2 * HOLD_S)
+        if not first:
+            missing = [n for n in range(self._meeting.size) if self._read(f"given/{n}") is None]
+            raise _UnfitError(
+                f"the ranks could not go back to the network together, as ranks {missing or [0]} have not said how far "
+                "they are: look at their output"
+            )
+        return int(first)
+
+    def _wait_for(self, what: str, limit_s: float = float("inf")) -> str | None:
+        """What a rank writes; None at the end, or when the time is over."""
+        end_s = time.monotonic() + limit_s
+        while (text := self._read(what)) is None:
+            if time.monotonic() > end_s or self._closing.wait(LOOK_S):
+                return None
+        return text
+
+    def _everyones(self, what: str, limit_s: float) -> list[str]:
+        """What all ranks write, by rank; nothing if one does not in time."""
+        end_s = time.monotonic() + limit_s
+        texts = []
+        for rank in range(self._meeting.size):
+            text = self._wait_for(f"{what}/{rank}", end_s - time.monotonic())
+            if text is None:
+                return []
+            texts.append(text)
+        return texts
+
+
+class _UnfitError(Exception):
+    """The group cannot go on, and why."""
