@@ -7,6 +7,7 @@ import json
 import pytest
 
 from wiresum.bench.kills import measure as kills
+from wiresum.bench.kills import root
 from wiresum.bench.kills.measure import Kill, Watch
 from wiresum.errors import TestbedError
 from wiresum.plan.job import Job
@@ -74,3 +75,25 @@ def test_the_report_lists_every_kill():
     assert (gap.runs, step.median) == ([1.0, 1.0], 1.0)
     assert back.runs == pytest.approx([1.3, 1.8])
     assert gap.extra["kills"] == [{"server": "S1", "at": 0.0}, {"server": "S2", "at": 1.9}]
+
+
+def test_a_killed_root_is_timed_by_what_ranks_say() -> None:
+    seen = root.RootWatch()
+    for step in range(2):
+        for rank in range(root.WORKERS):
+            at = 10.0 * step + rank
+            seen.take(rank, False, json.dumps({"rank": rank, "step": step, "checksum": 7 + step, "at": at}))
+    seen.take(0, True, "wiresum: WARNING: all ranks go over to Gloo until the network is back (rank 1: silent)")
+    seen.take(0, True, "wiresum: WARNING: all ranks are back in the network")
+    assert (len(seen.left_at), len(seen.returned_at)) == (1, 1)
+    assert seen.first_step_after(5.0) == 10.0 + root.WORKERS - 1
+    assert seen.first_step_after(11.0) == float("inf")
+    root.fail_unless_equal(seen)
+    report = root.to_report(kills.Options(root=True), [root.RootKill(1.0, 2.5, 3.0, 5.0)], seen)
+    assert [result.median for result in report.results] == [1.5, 2.0]
+    seen.steps[1][0] += 1
+    with pytest.raises(TestbedError, match="step 1 differs between ranks"):
+        root.fail_unless_equal(seen)
+    del seen.steps[0][2]
+    with pytest.raises(TestbedError, match="step 0 is missing on 1 ranks"):
+        root.fail_unless_equal(seen)

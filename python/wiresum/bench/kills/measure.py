@@ -195,11 +195,11 @@ class Killer:
     def _kill_all(self) -> None:
         chance = random.Random(self.options.seed)
         self._wait_until(lambda: len(self.watch.steps) > WARMUP_STEPS, "the first steps of training", START_S)
-        for done in range(self.options.kills):
-            self.progress(done, self.options.kills)
+        for done in range(self.options.count):
+            self.progress(done, self.options.count)
             time.sleep(chance.uniform(FEWEST_PAUSE_S, MOST_PAUSE_S))
             self._kill(chance.choice(sorted(self.servers)))
-        self.progress(self.options.kills, self.options.kills)
+        self.progress(self.options.count, self.options.count)
 
     def _kill(self, server: str) -> None:
         """Kills a server, starts it again, and waits until its workers are back."""
