@@ -39,7 +39,7 @@ def sum_of_ones(elements: int = ELEMENTS) -> tuple[float, str]:
     tensor = torch.ones(elements)
     work = dist.all_reduce(tensor, async_op=True)
     work.wait()
-    assert tensor.unique().numel() == 1
+    assert tensor.min() == tensor.max()
     return float(tensor[0]), str(explain(work))
 
 
@@ -105,7 +105,7 @@ def test_training_ends_as_it_would_have(node: Deployment) -> None:
     torch.testing.assert_close(torch.tensor(killed[0][0]), torch.tensor(calm[0][0]), rtol=1e-5, atol=1e-4)
 
 
-def in_flight(kill_after: int) -> list[float]:
+def in_flight() -> list[float]:
     """Many collectives at once, of which some have ended when the node dies."""
     size, rank = dist.get_world_size(), dist.get_rank()
     tensors = [torch.full((50_000 + n,), float(n * (rank + 1))) for n in range(30)]
@@ -122,7 +122,7 @@ def test_collectives_under_way_are_neither_lost_nor_summed_twice(node: Deploymen
         world.run(sum_of_ones)
         timer = threading.Timer(delay_s, node.daemon("switch").kill)
         timer.start()
-        results = world.run(in_flight, 10)
+        results = world.run(in_flight)
         timer.join()
         assert results[0] == results[1] == results[2]
 
@@ -142,7 +142,7 @@ def other_kinds() -> None:
         torch.testing.assert_close(tensor, torch.arange(3000.0) * sum(range(1, size + 1)))
     copy = torch.full((2000,), float(rank))
     dist.broadcast(copy, 2)
-    assert copy.unique().tolist() == [2.0]
+    assert torch.equal(copy, torch.full_like(copy, 2.0))
 
 
 def test_every_kind_is_repeated(tmp_path: Path) -> None:
