@@ -146,6 +146,7 @@ class Connection:
                 return
             self.statistics()
             self._closed = True
+            self._replay = None  # it holds a group of Gloo, and reports keep this
             self.follow(None)
             if Connection.by_job.get(self._job) is self:
                 del Connection.by_job[self._job]
