@@ -127,6 +127,37 @@ def test_collectives_under_way_are_neither_lost_nor_summed_twice(node: Deploymen
         assert results[0] == results[1] == results[2]
 
 
+def shares_in_flight(rounds: int) -> list[int]:
+    """Small collectives among large ones, which end before these; what each rank passed is told apart by its bits."""
+    size, rank = dist.get_world_size(), dist.get_rank()
+    seen = []
+    for n in range(rounds):
+        large = torch.full((20_000,), float(n * (rank + 1)))
+        small = torch.tensor([1 << (8 * rank) | n << 40])
+        works = [dist.all_reduce(large, async_op=True)]
+        works += [dist.all_reduce(small, dist.ReduceOp.BOR, async_op=True), dist.barrier(async_op=True)]
+        for work in works:
+            work.wait()
+        torch.testing.assert_close(large, torch.full_like(large, float(n * sum(range(1, size + 1)))))
+        assert int(small) == n << 40 | 0x010101
+        seen += [str(explain(work)) for work in works]
+    return seen
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05])
+def test_small_collectives_under_way_are_neither_lost_nor_reduced_twice(node: Deployment, delay_s: float) -> None:
+    with three(node) as world:
+        assert set(world.run(shares_in_flight, 1)[0]) == {"summed", "shared"}
+        timer = threading.Timer(delay_s, node.daemon("switch").kill)
+        timer.start()
+        for seen in world.run(shares_in_flight, 100):
+            assert seen[-3:] == ["not_served"] * 3
+        timer.join()
+        node.revive("switch")
+        assert len(set(world.run(sum_until, "summed"))) == 1
+        assert world.run(shares_in_flight, 1) == [["summed", "shared", "shared"]] * RANKS
+
+
 def other_kinds() -> None:
     """What others than all-reduces do over Gloo."""
     size, rank = dist.get_world_size(), dist.get_rank()

@@ -31,9 +31,7 @@ MAX_SHARE = 4096
 @contextmanager
 def _sharing(directory: Path, job: Job) -> Iterator[World]:
     with aggregator(directory, RANKS, job) as node:
-        # Ranks that repeat rounds over Gloo count them in order, which shares do not.
-        settings = {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_REPLAY": "0"}
-        with World(RANKS, settings) as world:
+        with World(RANKS, {"WIRESUM_PLAN": str(node.plan_file)}) as world:
             yield world
 
 

@@ -32,9 +32,10 @@ std::shared_ptr<GroupContext> context_for(const c10d::Backend &inner, const std:
     return group;
 }
 
-// Behind turns that may end, ranks count what each has ended, in one order: shares have none.
+// Behind turns a share would wait for its turn.
 int64_t share_limit(const std::optional<Network> &network) {
-    return network && !network->afterwards ? network->engine->largest_share : -1;
+    const bool is_in_turns = network && network->afterwards && !network->replay_bytes;
+    return network && !is_in_turns ? network->engine->largest_share : -1;
 }
 
 Tensors flattened(const std::vector<Tensors> &lists) {
@@ -215,8 +216,7 @@ WorkPtr WiresumBackend::share(Request request) {
     std::lock_guard lock(order_);
     request.sequence = asked_++;
     auto work = c10::make_intrusive<ShareWork>(group_, std::move(request));
-    submissions_->fill_by(submissions_->reserve(),
-                          [work](const wiresum_engine_abi *engine) { ShareWork::submit(work, engine); });
+    submissions_->fill(submissions_->reserve(), work);
     return work;
 }
 

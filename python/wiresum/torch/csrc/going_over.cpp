@@ -11,7 +11,7 @@ namespace wiresum {
 namespace {
 
 // What ranks tell each other when they meet; of each word all get the largest.
-enum Word { kFurthest, kLeast, kOldest, kUnkept, kWords };
+enum Word { kFurthest, kLeast, kOldest, kUnkept, kMostShares, kLeastShares, kOldestShare, kWords };
 
 c10d::ReduceOp largest() { return c10d::ReduceOp(c10d::ReduceOp::MAX); }
 
@@ -75,6 +75,28 @@ void GoingOver::note_begun(bool is_kept) {
     ++begun_;
 }
 
+uint64_t GoingOver::note_share(at::Tensor share, ReplayMemory::Lease kept) {
+    std::lock_guard lock(mutex_);
+    if (!has_met_) {
+        given_shares_.push_back({std::move(share), std::move(kept)});
+    }
+    return begun_shares_++;
+}
+
+void GoingOver::end_share() {
+    std::lock_guard lock(mutex_);
+    ++ended_shares_;
+    const uint64_t open = begun_shares_ - ended_shares_;
+    while (given_shares_.size() > open + kKeptShares) {
+        given_shares_.pop_front();
+    }
+}
+
+void GoingOver::leave_share(Task task) {
+    leave();
+    post(std::move(task));
+}
+
 void GoingOver::note(Ended ended) {
     next_ = ++ended_;
     if (!ended.kept) {
@@ -135,6 +157,7 @@ void GoingOver::come_back() {
     std::lock_guard lock(mutex_);
     has_left_ = has_met_ = false;
     begun_ = ended_ = next_ = kept_bytes_ = 0;
+    begun_shares_ = ended_shares_ = 0;
     unkept_.clear();
 }
 
@@ -142,6 +165,7 @@ void GoingOver::come_back() {
 void GoingOver::meet() {
     try {
         agree();
+        gather_shares();
         const uint64_t oldest = ended_ - kept_.size();
         for (uint64_t number = first_; number < ended_; ++number) {
             share(kept_.at(number - oldest));
@@ -151,6 +175,7 @@ void GoingOver::meet() {
     }
     kept_.clear();
     std::lock_guard lock(mutex_);
+    given_shares_.clear();
     has_met_ = true;
     idle_.notify_all();
 }
@@ -162,6 +187,31 @@ uint64_t GoingOver::first_unkept() {
     return first == unkept_.end() ? kAllKept : *first;
 }
 
+// The first share from which on this rank has all that it has passed.
+uint64_t GoingOver::first_kept_share() {
+    std::lock_guard lock(mutex_);
+    const auto lost = std::find_if(given_shares_.rbegin(), given_shares_.rend(),
+                                   [](const GivenShare &given) { return !given.kept; });
+    return begun_shares_ - static_cast<uint64_t>(lost - given_shares_.rbegin());
+}
+
+// A share that has ended on any rank was passed by all: each reduces it from the same bytes.
+void GoingOver::gather_shares() {
+    for (uint64_t number = first_share_; number < last_share_; ++number) {
+        at::Tensor own;
+        {
+            std::lock_guard lock(mutex_);
+            own = given_shares_.at(number - (begun_shares_ - given_shares_.size())).share;
+        }
+        at::Tensor all;
+        if (own.defined()) {
+            all = at::empty({gloo_->getSize(), own.numel()}, own.options());
+            copy_by_gloo(*gloo_, WIRESUM_ALL_GATHER, 0, own, all, c10d::kUnsetTimeout);
+        }
+        shares_.push_back(all);
+    }
+}
+
 void GoingOver::agree() {
     const int64_t ranks = gloo_->getSize();
     const int64_t before = ranks - 1 - gloo_->getRank(); // of ranks that are equally far the first one leads
@@ -171,6 +221,12 @@ void GoingOver::agree() {
     words[kLeast] = -ended;
     words[kOldest] = ended - static_cast<int64_t>(kept_.size());
     words[kUnkept] = -static_cast<int64_t>(first_unkept());
+    words[kOldestShare] = static_cast<int64_t>(first_kept_share());
+    {
+        std::lock_guard lock(mutex_);
+        words[kMostShares] = static_cast<int64_t>(ended_shares_);
+        words[kLeastShares] = -static_cast<int64_t>(ended_shares_);
+    }
     std::vector<at::Tensor> told{words};
     c10d::AllreduceOptions options;
     options.reduceOp = largest();
@@ -181,10 +237,23 @@ void GoingOver::agree() {
                 ", and those that had it have kept none before ", word(kOldest), memory_.advice());
     TORCH_CHECK(-word(kUnkept) == static_cast<int64_t>(kAllKept), "a rank has no input of collective ",
                 -word(kUnkept), " any more, some of which results may have replaced", memory_.advice());
+    first_share_ = static_cast<uint64_t>(-word(kLeastShares));
+    last_share_ = static_cast<uint64_t>(word(kMostShares));
+    shares_.clear();
+    TORCH_CHECK(first_share_ == last_share_ || word(kOldestShare) <= -word(kLeastShares),
+                "a rank has no result of small collective ", first_share_,
+                ", and another one has not kept what it has passed", memory_.advice());
     first_ = static_cast<uint64_t>(first);
-    fates_.clear();
     leader_ = static_cast<int>(ranks - 1 - word(kFurthest) % ranks);
-    at::Tensor fates = at::zeros({word(kFurthest) / ranks - first}, at::kLong);
+    agree_on_fates(word(kFurthest) / ranks);
+}
+
+// The leader tells how the collectives that some rank has not ended have ended.
+void GoingOver::agree_on_fates(int64_t furthest) {
+    const auto first = static_cast<int64_t>(first_);
+    const auto ended = static_cast<int64_t>(ended_);
+    fates_.clear();
+    at::Tensor fates = at::zeros({furthest - first}, at::kLong);
     if (fates.numel() == 0) {
         return;
     }
@@ -235,6 +304,13 @@ Reason GoingOver::fate(uint64_t number) const {
     }
     const uint64_t index = number - first_;
     return index < fates_.size() ? fates_[index] : Reason::NotServed;
+}
+
+bool GoingOver::has_ended_share(uint64_t number) const {
+    if (failure_) {
+        std::rethrow_exception(failure_);
+    }
+    return number >= first_share_ && number < last_share_;
 }
 
 void GoingOver::receive(at::Tensor &results, std::chrono::milliseconds timeout) {

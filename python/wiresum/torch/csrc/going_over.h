@@ -43,8 +43,8 @@ struct Ended {
 
 class GoingOver : public std::enable_shared_from_this<GoingOver> {
   public:
-    // `gloo` is used for nothing else. What has ended is kept for ranks without its results, which are apart by
-    // one window of packets at most.
+    // `gloo` is used for nothing else. What has ended is kept for ranks without its results, which are apart
+    // by one window of packets at most.
     GoingOver(c10::intrusive_ptr<c10d::Backend> gloo, ReplayMemory memory)
         : gloo_(std::move(gloo)), memory_(std::move(memory)) {}
 
@@ -52,6 +52,14 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     ReplayMemory::Lease keep(uint64_t bytes) { return memory_.lease(bytes); }
     // The next collective is given to the network; whether what it needs to begin anew is kept.
     void note_begun(bool is_kept);
+    // The next share is given to the network, which is its number. Shares end in one order, but before
+    // collectives that were given earlier, and so are counted apart. `kept` is room for the share; null if
+    // there was none, and the share may change.
+    uint64_t note_share(at::Tensor share, ReplayMemory::Lease kept);
+    // The network has ended the next share. On the engine's thread.
+    void end_share();
+    // The network serves a share no more: its task is done as that of `leave`, and takes no number.
+    void leave_share(Task task);
     // The network has ended the next collective. On the engine's thread.
     void note(Ended ended);
     // The network serves the next collective no more: its task, which takes its number, is done when the
@@ -74,15 +82,33 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     // In a task: takes the results of an all-reduce that this rank has not, and another one has.
     void receive(at::Tensor &results, std::chrono::milliseconds timeout);
 
+    // In a task: whether any rank has ended this share.
+    //
+    // Throws what has kept the ranks from meeting.
+    bool has_ended_share(uint64_t number) const;
+    // In a task: the shares of all ranks, where any rank has ended this one.
+    const at::Tensor &shares(uint64_t number) const { return shares_.at(number - first_share_); }
+
     c10d::Backend &gloo() const { return *gloo_; }
 
   private:
     static constexpr uint64_t kAllKept = INT64_MAX;
+    // Ended ones. Each is a packet at least, and ranks are apart by one window of packets at most.
+    static constexpr uint64_t kKeptShares = 1 << 14;
+
+    // What this rank has passed.
+    struct GivenShare {
+        at::Tensor share; // undefined in a barrier
+        ReplayMemory::Lease kept;
+    };
 
     void post(Task task);
     void meet();
     void agree();
+    void agree_on_fates(int64_t furthest);
     uint64_t first_unkept();
+    uint64_t first_kept_share();
+    void gather_shares();
     void share(const Ended &ended);
 
     const c10::intrusive_ptr<c10d::Backend> gloo_;
@@ -95,6 +121,9 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     bool has_met_ = false;
     uint64_t begun_ = 0;
     std::deque<uint64_t> unkept_; // numbers of collectives that cannot begin anew
+    uint64_t begun_shares_ = 0;
+    uint64_t ended_shares_ = 0;
+    std::deque<GivenShare> given_shares_; // the last ones, until the ranks have met
     // The engine's thread has these until it has left; then the tasks have them.
     std::deque<Ended> kept_;
     uint64_t kept_bytes_ = 0; // of all but the last
@@ -108,10 +137,14 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     uint64_t first_ = 0;
     int leader_ = 0;
     std::vector<Reason> fates_;
+    // Shares from `first_share_` to `last_share_` have ended on some ranks: what all ranks have passed.
+    uint64_t first_share_ = 0;
+    uint64_t last_share_ = 0;
+    std::vector<at::Tensor> shares_;
 };
 
-// Copies `source` by Gloo, into `sink`, which is the same memory at the root of a broadcast. As bytes, as Gloo
-// does not know every type.
+// Copies `source` by Gloo, into `sink`, which is the same memory at the root of a broadcast. As bytes, as
+// Gloo does not know every type.
 void copy_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const at::Tensor &source,
                   const at::Tensor &sink, std::chrono::milliseconds timeout);
 

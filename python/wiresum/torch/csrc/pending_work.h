@@ -96,6 +96,18 @@ class PendingWork : public ExplainedWork {
     Reason reason_ = Reason::Pending;
 };
 
+// A collective that the engine may carry.
+class CarriedWork : public PendingWork {
+  public:
+    // Hands the work to the engine; if that is closed, the work fails, and says why where that is known.
+    virtual void submit(const wiresum_engine_abi *engine, const std::string &why_closed) = 0;
+    // Leaves the work to Gloo, as the network serves the job no more.
+    virtual void leave(const std::string &why) = 0;
+
+  protected:
+    using PendingWork::PendingWork;
+};
+
 // An element type as Python knows it: "float32".
 const char *name_of_type(at::ScalarType type);
 

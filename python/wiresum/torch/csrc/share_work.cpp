@@ -19,7 +19,7 @@ uint32_t tag_of(const at::Tensor &share) {
 } // namespace
 
 ShareWork::ShareWork(std::shared_ptr<GroupContext> group, Request request)
-    : PendingWork(std::move(group), std::move(request),
+    : CarriedWork(std::move(group), std::move(request),
                   request.kind == WIRESUM_BARRIER ? "wiresum:barrier" : "wiresum:all_reduce") {
     if (request_.kind == WIRESUM_BARRIER) {
         return;
@@ -45,18 +45,39 @@ wiresum_collective ShareWork::collective(void *context) {
     };
 }
 
-void ShareWork::submit(const c10::intrusive_ptr<ShareWork> &work, const wiresum_engine_abi *engine) {
-    work->give_up_after(work->request_.timeout + NetworkWork::kEngineGrace);
+// What other ranks may need again must not change, and results replace it where it is the user's memory.
+void ShareWork::set_apart() {
+    ReplayMemory::Lease kept = group_->going_over->keep(share_.defined() ? share_.nbytes() : 0);
+    if (kept && share_.defined()) {
+        share_ = share_.clone();
+    }
+    number_ = group_->going_over->note_share(share_, std::move(kept));
+}
+
+void ShareWork::submit(const wiresum_engine_abi *engine, const std::string &why_closed) {
+    const auto work = c10::intrusive_ptr<ShareWork>::reclaim_copy(this);
+    give_up_after(request_.timeout + NetworkWork::kEngineGrace);
+    if (group_->going_over) {
+        set_apart();
+    }
     // The reference that `done` takes back.
     auto reference = std::make_unique<c10::intrusive_ptr<ShareWork>>(work);
-    const wiresum_collective collective = work->collective(reference.get());
+    const wiresum_collective collective = this->collective(reference.get());
     if (engine != nullptr && engine->submit(engine->engine, &collective) == 0) {
         reference.release();
         return;
     }
-    TaskPool::instance().post([work] {
-        const auto error = work->end(WIRESUM_FAILED, kEngineIsClosed);
+    TaskPool::instance().post([work, why_closed] {
+        const auto error = work->end(WIRESUM_FAILED, why_closed.empty() ? kEngineIsClosed : why_closed);
         work->call_back(error);
+    });
+}
+
+void ShareWork::leave(const std::string &why) {
+    give_up_after(request_.timeout + NetworkWork::kEngineGrace);
+    group_->going_over->leave_share([work = c10::intrusive_ptr<ShareWork>::reclaim_copy(this), why] {
+        const std::exception_ptr error = work->go_over(why);
+        TaskPool::instance().post([work, error] { work->call_back(error); });
     });
 }
 
@@ -66,11 +87,21 @@ void ShareWork::done(void *context, int32_t outcome, const char *message) {
     std::unique_ptr<c10::intrusive_ptr<ShareWork>> reference(
         static_cast<c10::intrusive_ptr<ShareWork> *>(context));
     c10::intrusive_ptr<ShareWork> work = std::move(*reference);
-    const std::exception_ptr error = work->end(outcome, message);
+    const std::string text = message != nullptr ? message : "";
+    if (const std::shared_ptr<GoingOver> over = work->group_->going_over) {
+        if (outcome == WIRESUM_NOT_SERVED) {
+            work->leave(text);
+            return;
+        }
+        if (outcome == WIRESUM_OK) {
+            over->end_share();
+        }
+    }
+    const std::exception_ptr error = work->end(outcome, text);
     TaskPool::instance().post([work = std::move(work), error] { work->call_back(error); });
 }
 
-std::exception_ptr ShareWork::end(int32_t outcome, const char *message) {
+std::exception_ptr ShareWork::end(int32_t outcome, const std::string &message) {
     std::exception_ptr error;
     if (outcome == WIRESUM_OK) {
         try {
@@ -81,12 +112,44 @@ std::exception_ptr ShareWork::end(int32_t outcome, const char *message) {
     } else {
         const bool known = outcome > WIRESUM_OK && outcome <= WIRESUM_WORKER_LOST;
         const auto code = known ? static_cast<wiresum_outcome>(outcome) : WIRESUM_FAILED;
-        const std::string text =
-            c10::str(describe(), ": ", message != nullptr ? message : "", ". ", remedy(code));
+        const std::string text = c10::str(describe(), ": ", message, ". ", remedy(code));
         error = std::make_exception_ptr(CollectiveError(code, text));
     }
     tell(error ? Reason::Failed : Reason::Shared, error);
     return error;
+}
+
+std::exception_ptr ShareWork::go_over(const std::string &why) {
+    give_up_after(request_.timeout + NetworkWork::kEngineGrace);
+    std::exception_ptr error;
+    Reason reason = Reason::NotServed;
+    try {
+        GoingOver &over = *group_->going_over;
+        if (number_ && over.has_ended_share(*number_)) {
+            reason = Reason::Shared;
+            shares_ = over.shares(*number_);
+        } else {
+            share_by_gloo(over.gloo());
+        }
+        write_results();
+    } catch (const std::exception &trouble) {
+        const std::string text =
+            c10::str(describe(), ": ", why, "; the ranks could not go over to Gloo: ", trouble.what(), ". ",
+                     remedy(WIRESUM_FAILED));
+        error = std::make_exception_ptr(CollectiveError(WIRESUM_FAILED, text));
+    }
+    tell(error ? Reason::Failed : reason, error);
+    return error;
+}
+
+void ShareWork::share_by_gloo(c10d::Backend &gloo) {
+    if (shares_.defined()) {
+        copy_by_gloo(gloo, WIRESUM_ALL_GATHER, 0, share_, shares_, request_.timeout);
+        return;
+    }
+    c10d::BarrierOptions options;
+    options.timeout = request_.timeout;
+    gloo.barrier(options)->wait();
 }
 
 void ShareWork::write_results() {

@@ -2,31 +2,39 @@
 // rank reduces them itself.
 #pragma once
 
+#include <optional>
+
 #include "engine_abi.h"
 #include "pending_work.h"
 
 namespace wiresum {
 
-class ShareWork final : public PendingWork {
+class ShareWork final : public CarriedWork {
   public:
     // `request` is of an all-reduce that `decide_share` let pass, or of a barrier, which has no tensors.
     ShareWork(std::shared_ptr<GroupContext> group, Request request);
 
-    // Hands the work to the engine; if that is closed, the work fails.
-    static void submit(const c10::intrusive_ptr<ShareWork> &work, const wiresum_engine_abi *engine);
+    void submit(const wiresum_engine_abi *engine, const std::string &why_closed) override;
+    void leave(const std::string &why) override;
 
   private:
     static void done(void *context, int32_t outcome, const char *message);
 
     wiresum_collective collective(void *context);
-    // How it ended: null after success.
-    std::exception_ptr end(int32_t outcome, const char *message);
+    // Ends the work for those who wait, and says how: null after success.
+    std::exception_ptr end(int32_t outcome, const std::string &message);
+    // The same where the network has not ended it here.
+    std::exception_ptr go_over(const std::string &why);
+    void share_by_gloo(c10d::Backend &gloo);
+    void set_apart();
     void write_results();
     void release() override;
 
     // What this rank passes, and room for what all ranks do; undefined in a barrier.
     at::Tensor share_;
     at::Tensor shares_;
+    // Among the shares that the network was given; none if it was left before.
+    std::optional<uint64_t> number_;
 };
 
 } // namespace wiresum

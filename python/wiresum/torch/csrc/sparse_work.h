@@ -9,6 +9,7 @@
 #include "eligibility.h"
 #include "row_notice.h"
 #include "submissions.h"
+#include "work.h"
 
 namespace wiresum {
 

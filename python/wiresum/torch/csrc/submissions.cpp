@@ -19,16 +19,9 @@ Submissions::TurnPtr Submissions::reserve() {
     return turns_.back();
 }
 
-void Submissions::fill(const TurnPtr &turn, c10::intrusive_ptr<NetworkWork> work) {
+void Submissions::fill(const TurnPtr &turn, c10::intrusive_ptr<CarriedWork> work) {
     std::lock_guard lock(mutex_);
     turn->work = std::move(work);
-    turn->is_filled = true;
-    drain();
-}
-
-void Submissions::fill_by(const TurnPtr &turn, Submit submit) {
-    std::lock_guard lock(mutex_);
-    turn->submit = std::move(submit);
     turn->is_filled = true;
     drain();
 }
@@ -38,18 +31,16 @@ void Submissions::drain() {
         const TurnPtr next = std::move(turns_.front());
         turns_.pop_front();
         if (next->work) {
-            give(next->work);
-        } else if (next->submit) {
-            next->submit(engine_);
+            give(*next->work);
         }
     }
 }
 
-void Submissions::give(const c10::intrusive_ptr<NetworkWork> &work) {
+void Submissions::give(CarriedWork &work) {
     if (return_) {
-        NetworkWork::leave(work, "the network is left until the ranks go back together");
+        work.leave("the network is left until the ranks go back together");
     } else {
-        NetworkWork::submit(work, engine_, why_closed_);
+        work.submit(engine_, why_closed_);
     }
     ++given_;
     if (return_ && given_ == return_->first) {

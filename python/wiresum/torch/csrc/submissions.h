@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "work.h"
+#include "pending_work.h"
 
 namespace wiresum {
 
@@ -16,13 +16,9 @@ namespace wiresum {
 // other's rows) reserves its place, and holds back those after it. Thread-safe.
 class Submissions {
   public:
-    // Hands a collective to an engine, or has it fail where that is null.
-    using Submit = std::function<void(const wiresum_engine_abi *)>;
     struct Turn {
         bool is_filled = false;
-        // One of them, or neither for nothing.
-        c10::intrusive_ptr<NetworkWork> work;
-        Submit submit;
+        c10::intrusive_ptr<CarriedWork> work; // null for nothing
     };
     using TurnPtr = std::shared_ptr<Turn>;
 
@@ -34,14 +30,12 @@ class Submissions {
     // The next place in the order; whoever takes it must fill it.
     TurnPtr reserve();
     // Says what is submitted there; null for nothing.
-    void fill(const TurnPtr &turn, c10::intrusive_ptr<NetworkWork> work);
-    // The same for a collective that goes to no other engine, and never to Gloo.
-    void fill_by(const TurnPtr &turn, Submit submit);
+    void fill(const TurnPtr &turn, c10::intrusive_ptr<CarriedWork> work);
     // Has the engine say behind all that it has begun that it serves the job no more, so that the ranks meet
     // even if this one has nothing under way. The engine must have been stopped.
     void leave(std::shared_ptr<GoingOver> going_over);
-    // Holds back all that comes from now on, once the ranks have met after leaving the engine, and returns how
-    // many collectives that has been given. It is not in use any more.
+    // Holds back all that comes from now on, once the ranks have met after leaving the engine, and returns
+    // how many collectives that has been given. It is not in use any more.
     //
     // Throws what has kept the ranks from meeting.
     uint64_t hold(GoingOver &going_over);
@@ -61,7 +55,7 @@ class Submissions {
     };
 
     void drain();
-    void give(const c10::intrusive_ptr<NetworkWork> &work);
+    void give(CarriedWork &work);
     void come_back();
     bool say_farewell_to_engine(Then then);
 

@@ -56,8 +56,7 @@ const char *title_of(wiresum_kind kind) {
     }
 }
 
-constexpr const char *kClosed =
-    "the connection to the network is closed, by an earlier error or by shutdown";
+constexpr const char *kClosed = "the connection to the network is closed, by an earlier error or by shutdown";
 
 // Whether this rank's part of the results is more than nothing.
 bool takes_part(const Request &request, int rank) {
@@ -94,7 +93,7 @@ std::optional<Reason> reason_of(int32_t outcome) {
 } // namespace
 
 NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
-    : PendingWork(std::move(group), std::move(request), title_of(request.kind)),
+    : CarriedWork(std::move(group), std::move(request), title_of(request.kind)),
       takes_(takes_part(request_, group_->ledger->rank)), source_(contiguous_values(request_.inputs)),
       sink_(source_) {
     if (request_.kind == WIRESUM_ALL_GATHER) {
@@ -144,24 +143,24 @@ void NetworkWork::keep_own_share() {
     own.copy_(source_.view(-1));
 }
 
-void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine,
-                         const std::string &why_closed) {
-    work->give_up_after(work->request_.timeout + kEngineGrace);
-    if (work->group_->going_over) {
-        work->group_->going_over->note_begun(work->kept_ != nullptr);
+void NetworkWork::submit(const wiresum_engine_abi *engine, const std::string &why_closed) {
+    const auto work = c10::intrusive_ptr<NetworkWork>::reclaim_copy(this);
+    give_up_after(request_.timeout + kEngineGrace);
+    if (group_->going_over) {
+        group_->going_over->note_begun(kept_ != nullptr);
     }
     // The reference that `done` takes back.
     auto reference = std::make_unique<c10::intrusive_ptr<NetworkWork>>(work);
-    const wiresum_kind kind = work->request_.kind;
+    const wiresum_kind kind = request_.kind;
     const wiresum_collective collective{
         .kind = static_cast<uint32_t>(kind),
-        .root = static_cast<uint32_t>(work->request_.root),
-        .source = work->source_.const_data_ptr(),
-        .sink = work->sink_.mutable_data_ptr(),
-        .elements = static_cast<uint64_t>(is_copy(kind) ? work->source_.nbytes() : work->source_.numel()),
-        .element_type = static_cast<uint32_t>(element_type_of(work->source_.scalar_type())),
-        .operation = static_cast<uint32_t>(operation_of(work->request_.operation)),
-        .timeout_us = static_cast<uint64_t>(std::chrono::microseconds(work->request_.timeout).count()),
+        .root = static_cast<uint32_t>(request_.root),
+        .source = source_.const_data_ptr(),
+        .sink = sink_.mutable_data_ptr(),
+        .elements = static_cast<uint64_t>(is_copy(kind) ? source_.nbytes() : source_.numel()),
+        .element_type = static_cast<uint32_t>(element_type_of(source_.scalar_type())),
+        .operation = static_cast<uint32_t>(operation_of(request_.operation)),
+        .timeout_us = static_cast<uint64_t>(std::chrono::microseconds(request_.timeout).count()),
         .done = &NetworkWork::done,
         .context = reference.get(),
     };
@@ -174,9 +173,10 @@ void NetworkWork::submit(const c10::intrusive_ptr<NetworkWork> &work, const wire
     });
 }
 
-void NetworkWork::leave(const c10::intrusive_ptr<NetworkWork> &work, const std::string &why) {
-    work->give_up_after(work->request_.timeout + kEngineGrace);
-    work->group_->going_over->leave([work, why](uint64_t number) { work->go_over(number, why); });
+void NetworkWork::leave(const std::string &why) {
+    const auto work = c10::intrusive_ptr<NetworkWork>::reclaim_copy(this);
+    give_up_after(request_.timeout + kEngineGrace);
+    group_->going_over->leave([work, why](uint64_t number) { work->go_over(number, why); });
 }
 
 // On the engine's thread: hands over to the pool and returns.
@@ -186,7 +186,7 @@ void NetworkWork::done(void *context, int32_t outcome, const char *message) {
     c10::intrusive_ptr<NetworkWork> work = std::move(*reference);
     const std::shared_ptr<GoingOver> over = work->group_->going_over;
     if (over && outcome == WIRESUM_NOT_SERVED) {
-        leave(work, message != nullptr ? message : "");
+        work->leave(message != nullptr ? message : "");
         return;
     }
     if (over && reason_of(outcome)) {

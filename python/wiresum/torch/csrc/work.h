@@ -14,18 +14,15 @@ namespace wiresum {
 at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors);
 
 // A collective on its way through the network. Kept alive by the engine until it is over.
-class NetworkWork final : public PendingWork {
+class NetworkWork final : public CarriedWork {
   public:
     // How long after its timeout the engine may end a collective before wait() gives up on the engine itself.
     static constexpr std::chrono::seconds kEngineGrace{30};
 
     NetworkWork(std::shared_ptr<GroupContext> group, Request request);
 
-    // Hands the work to the engine; if that is closed, the work fails, and says why where that is known.
-    static void submit(const c10::intrusive_ptr<NetworkWork> &work, const wiresum_engine_abi *engine,
-                       const std::string &why_closed);
-    // Leaves the work to Gloo: it is not for the network.
-    static void leave(const c10::intrusive_ptr<NetworkWork> &work, const std::string &why);
+    void submit(const wiresum_engine_abi *engine, const std::string &why_closed) override;
+    void leave(const std::string &why) override;
 
   private:
     static void done(void *context, int32_t outcome, const char *message);
