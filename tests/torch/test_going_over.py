@@ -16,6 +16,7 @@ from mock_engine import (
     ABI_VERSION,
     ALL_REDUCE,
     CAPSULE_NAME,
+    NO_SHARES,
     NOT_FINITE,
     OK,
     REDUCE,
@@ -43,10 +44,11 @@ class Engine:
 
     open: list[Collective] = field(default_factory=list)
     is_stopped: bool = False
+    largest_share: int = NO_SHARES
 
     def __post_init__(self) -> None:
         self._submit = Submit(self._take)
-        self._abi = Abi(ABI_VERSION, None, self._submit)
+        self._abi = Abi(ABI_VERSION, None, self._submit, self.largest_share)
 
     def capsule(self) -> object:
         new = ctypes.pythonapi.PyCapsule_New
@@ -59,17 +61,18 @@ class Engine:
             self.end(NOT_SERVED)
         return 0
 
-    def end(self, outcome: int, results: torch.Tensor | None = None) -> None:
-        one = self.open.pop(0)
+    def end(self, outcome: int, results: torch.Tensor | None = None, place: int = 0) -> None:
+        one = self.open.pop(place)
         if results is not None:
-            _memory(one.sink, len(results), torch.float32).copy_(results)
+            _memory(one.sink, len(results), results.dtype).copy_(results)
         one.done(one.context, outcome, b"the light is gone")
 
     def stop(self) -> None:
         self.is_stopped = True
         while self.open:
             # It had some of the results.
-            _memory(self.open[0].sink, 1, torch.float32).fill_(-1.0)
+            if self.open[0].elements:
+                _memory(self.open[0].sink, 1, torch.float32).fill_(-1.0)
             self.end(NOT_SERVED)
 
 
@@ -79,6 +82,14 @@ class Rank:
     size: int
     engine: Engine
     backend: Any
+
+    def begin_share(self, mine: torch.Tensor) -> Any:
+        """Begins a share, or a barrier without one."""
+        if not len(mine):
+            return self.backend.barrier()
+        options = dist.AllreduceOptions()
+        options.reduceOp = dist.ReduceOp.BOR
+        return self.backend.allreduce([mine], options)
 
     def begin(self, kind: int, root: int, values: torch.Tensor) -> tuple[Any, torch.Tensor]:
         """Begins a collective: its handle, and where the results will be."""
@@ -97,7 +108,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield made
 
 
-def ranks(size: int, pool: ThreadPoolExecutor) -> list[Rank]:
+def ranks(size: int, pool: ThreadPoolExecutor, largest_share: int = NO_SHARES, *replay_bytes: int) -> list[Rank]:
     store = dist.HashStore()
     native = extension.load()
 
@@ -106,10 +117,11 @@ def ranks(size: int, pool: ThreadPoolExecutor) -> list[Rank]:
 
     def make(rank: int) -> Rank:
         inner, fallback, afterwards = (gloo(prefix, rank) for prefix in ("inner", "fallback", "afterwards"))
-        engine = Engine()
+        engine = Engine(largest_share=largest_share)
         backend = native.connected(
-            inner, fallback, TIMEOUT, engine.capsule(), 1, 4, 4, False, lambda: inner, lambda: None, afterwards
-        )
+            inner, fallback, TIMEOUT, engine.capsule(), 1, 4, 4, False, lambda: inner, lambda: None, afterwards,
+            *replay_bytes,
+        )  # fmt: skip
         return Rank(rank, size, engine, backend)
 
     return list(pool.map(make, range(size)))
@@ -200,3 +212,76 @@ def test_what_is_kept_for_others_has_a_bound(pool: ThreadPoolExecutor) -> None:
     for rank in bed:
         with pytest.raises(RuntimeError, match="a rank has no result of collective 0"):
             works[rank.rank][3][0].wait()
+
+
+SHARES = 64
+"""Bytes of the largest share here."""
+REPLAY = 1 << 20
+SUM, SHARE, BARRIER = "sum", "share", "barrier"
+
+
+def passed(number: int, rank: int) -> torch.Tensor:
+    """Bits of a share that say who passed it, and as which collective."""
+    return torch.tensor([1 << rank, (number + 1) << (8 * rank)])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_each_share_is_reduced_once_wherever_ranks_were(pool: ThreadPoolExecutor, seed: int) -> None:
+    """Shares end in one order, but before sums that were given earlier; sums end when all before them have."""
+    chance = random.Random(seed)
+    size = chance.choice((2, 3, 4))
+    bed = ranks(size, pool, SHARES, REPLAY)
+    what = [chance.choice((SUM, SHARE, SHARE, BARRIER)) for _ in range(chance.randint(1, 12))]
+    given = [[passed(n, rank)[: 0 if kind == BARRIER else None] for n, kind in enumerate(what)] for rank in range(size)]
+    sums = [[torch.full((LENGTH,), float(n)) for n, _ in enumerate(what)] for _ in bed]
+
+    def begin(one: Rank, number: int) -> Any:
+        mine = sums[one.rank][number]
+        return one.backend.allreduce([mine]) if what[number] == SUM else one.begin_share(given[one.rank][number])
+
+    works = [[begin(one, number) for number, _ in enumerate(what)] for one in bed]
+    before = [[mine.clone() for mine in row] for row in given]
+    ended: list[set[int]] = []
+    for one in bed:
+        shares = [n for n, kind in enumerate(what) if kind != SUM]
+        reached = shares[: chance.randint(0, len(shares))]
+        open_share = next((n for n in shares if n not in reached), len(what))
+        summed = [n for n, kind in enumerate(what) if kind == SUM and n < open_share]
+        done = [*reached, *summed[: chance.randint(0, len(summed))]]
+        for place, n in enumerate(done):
+            now = n - sum(earlier < n for earlier in done[:place])
+            network = torch.full((LENGTH,), float(n * size) + MARK)
+            shared = torch.cat([row[n] for row in before])
+            one.engine.end(OK, network if what[n] == SUM else shared if len(shared) else None, now)
+        ended.append(set(done))
+    for one in chance.sample(bed, size):
+        one.engine.stop()
+        one.backend.leave()
+    list(pool.map(lambda row: [work.wait() for work in row], works))
+    native = extension.load()
+    for number, kind in enumerate(what):
+        is_networks = any(number in done for done in ended)
+        for one in bed:
+            reason = native.reason_of(works[one.rank][number])
+            if kind == SUM:
+                assert sums[one.rank][number].eq(number * size + MARK * is_networks).all()
+                assert reason == ("summed" if is_networks else "not_served")
+                continue
+            assert reason == ("shared" if is_networks else "not_served")
+            if kind == SHARE:
+                bits = [sum(int(row[number][word]) for row in before) for word in range(2)]
+                assert given[one.rank][number].tolist() == bits
+    list(pool.map(lambda one: one.backend.shutdown(), bed))
+
+
+def test_a_share_that_was_not_kept_is_an_error_that_says_what_would_do(pool: ThreadPoolExecutor) -> None:
+    bed = ranks(2, pool, SHARES, 4)
+    shares = [passed(0, rank.rank) for rank in bed]
+    works = [rank.begin_share(share) for rank, share in zip(bed, shares, strict=True)]
+    bed[0].engine.end(OK, torch.cat(shares))
+    for rank in bed:
+        rank.engine.stop()
+        rank.backend.leave()
+    works[0].wait()
+    with pytest.raises(RuntimeError, match=r"no result of small collective 0, .*WIRESUM_REPLAY=16 would"):
+        works[1].wait()

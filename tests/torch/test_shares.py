@@ -30,9 +30,8 @@ MAX_SHARE = 4096
 
 @contextmanager
 def _sharing(directory: Path, job: Job) -> Iterator[World]:
-    with aggregator(directory, RANKS, job) as node:
-        with World(RANKS, {"WIRESUM_PLAN": str(node.plan_file)}) as world:
-            yield world
+    with aggregator(directory, RANKS, job) as node, World(RANKS, {"WIRESUM_PLAN": str(node.plan_file)}) as world:
+        yield world
 
 
 @pytest.fixture(scope="module")
