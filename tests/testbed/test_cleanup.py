@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from functools import partial
 
 import pytest
 from tests.testbed.traces import WAIT_S, existing, gone
@@ -24,6 +23,7 @@ with Testbed(star(2), name=sys.argv[1]) as bed:
     child = bed.spawn("w0", ["sh", "-c", sys.argv[2]])
     time.sleep(600)
 """
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 GRANDCHILD = "setsid sh -c 'echo $$; exec sleep 600' & wait"
 """In a session of its own, so that signals to its parent's do not reach it."""
 STUBBORN = "setsid sh -c 'trap : TERM; echo $$; while :; do sleep 1; done' & wait"
@@ -32,8 +32,11 @@ STUBBORN = "setsid sh -c 'trap : TERM; echo $$; while :; do sleep 1; done' & wai
 
 def hold(name: str, command: str = GRANDCHILD) -> tuple[subprocess.Popen[str], int]:
     """A process that holds a testbed, and the number of the grandchild in it that the command started."""
-    # Who runs the tests in the background may have them ignore Control-C, which children inherit.
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    # Who runs the tests in the background, or by nohup, may have them ignore signals, which children inherit.
+    def heed() -> None:
+        for number in ENDING:
+            signal.signal(number, signal.SIG_DFL)
+
     line = [sys.executable, "-c", HOLD, name, command]
     holder = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, preexec_fn=heed)  # noqa: PLW1509
     return holder, int(holder.stdout.readline())
@@ -50,7 +53,7 @@ def killed(name):
     return pid
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDING)
 def test_a_signal_cleans_up_at_once(name, number):
     holder, pid = hold(name)
     with holder:
