@@ -32,6 +32,7 @@ STUBBORN = "setsid sh -c 'trap : TERM; echo $$; while :; do sleep 1; done' & wai
 
 def hold(name: str, command: str = GRANDCHILD) -> tuple[subprocess.Popen[str], int]:
     """A process that holds a testbed, and the number of the grandchild in it that the command started."""
+
     # Who runs the tests in the background, or by nohup, may have them ignore signals, which children inherit.
     def heed() -> None:
         for number in ENDING:
