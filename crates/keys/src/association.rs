@@ -18,6 +18,11 @@ pub const RENEWALS: usize = 3;
 /// after its first use.
 pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
+/// How far the clock of a job's rank 0 may be ahead of a node's, in microseconds: more than machines without NTP drift
+/// apart in a month, and no longer than one would wait for a job that has to begin anew. An incarnation is the time at
+/// rank 0; as the newest wins, one of a clock that is ahead would lock the job out until that time has come.
+pub const CLOCK_MARGIN_US: u64 = 300_000_000;
+
 /// Whoever has the keys of a job. They are asked for where keys change, and not for each packet.
 pub trait KeySource {
     /// The keys.

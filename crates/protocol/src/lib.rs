@@ -13,12 +13,13 @@ pub mod rates;
 pub mod recovery;
 pub mod transmitter;
 
-pub use aggregator::{Aggregator, CLOCK_MARGIN_US, Outcome, Recipients, Verdict};
+pub use aggregator::{Aggregator, Outcome, Recipients, Verdict};
 pub use compose::Transmit;
 pub use control::ControlHalf;
 pub use liveness::Liveness;
 pub use quota::Quota;
 pub use transmitter::Transmitter;
+pub use wiresum_keys::association::CLOCK_MARGIN_US;
 pub use wiresum_keys::{Association, association};
 pub use wiresum_netem::{Time, rng};
 pub use wiresum_plan::{self as plan, Plan, ways};

@@ -18,7 +18,7 @@ use wiresum_sparse::live::keyed::{KeyedJob, KeyedNode, SWITCH};
 use wiresum_sparse::live::{HostError, Job};
 use wiresum_wire::JobId;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, unix_us};
 use crate::node::{Counters, JobReport, Plane};
 use crate::tables::incarnation;
 use crate::takeover::Legacy;
@@ -188,6 +188,7 @@ impl Plane for Pairs {
         }
         let (begun, round) = (Instant::now(), self.node.round());
         let now = self.clock.now();
+        self.node.set_clock(unix_us());
         let more = self.socket.receive(&mut self.received)?;
         for (source, datagram) in self.received.datagrams() {
             self.datagrams += 1;

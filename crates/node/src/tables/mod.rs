@@ -19,7 +19,7 @@ use wiresum_sparse::live::{HostError, Job};
 use wiresum_wire::{Header, JobId, MAGIC};
 use zerocopy::FromBytes;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, unix_us};
 use crate::node::{Counters, JobReport, Plane};
 use crate::takeover::Legacy;
 use crate::udp::{ReceiveBatch, SendQueue, Socket};
@@ -230,6 +230,7 @@ impl Plane for Tables {
             return Ok(false);
         }
         let now = self.clock.now();
+        self.served.iter_mut().for_each(|served| served.host.set_clock(unix_us()));
         let more = self.socket.receive(&mut self.received)?;
         for (source, datagram) in self.received.datagrams() {
             self.datagrams += 1;

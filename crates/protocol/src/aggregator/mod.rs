@@ -16,6 +16,7 @@ mod verdict;
 use std::net::SocketAddr;
 
 use wiresum_codec::sum_lanes;
+use wiresum_keys::association::CLOCK_MARGIN_US;
 use wiresum_wire::control::status;
 use wiresum_wire::{
     Contributor, FragmentId, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, SubModelId,
@@ -31,9 +32,6 @@ pub use snapshot::{SNAPSHOT_VERSION, Snapshot, Unfit};
 use values::Arrival;
 pub use verdict::{Outcome, Recipients, Verdict};
 
-/// How far the clock of a job's rank 0 may be ahead of a node's, in microseconds: more than machines without NTP drift
-/// apart in a month, and no longer than one would wait for a job that has to begin anew.
-pub const CLOCK_MARGIN_US: u64 = 300_000_000;
 /// A tick is 2¹⁶ µs: short beside the pause between hellos of all children, and 2³² of them are nine years.
 const TICK_SHIFT: u32 = 16;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use wiresum_keys::SeatKey;
-use wiresum_keys::association::ValueKeys;
+use wiresum_keys::association::{CLOCK_MARGIN_US, ValueKeys};
 use wiresum_netem::Time;
 use wiresum_wire::{JobKey, Kind, Packet, RowKind, RowPacket};
 
@@ -78,6 +78,8 @@ pub struct Host {
     is_over_program: bool,
     /// Incarnation of the job and its keys, once somebody has said hello.
     running: Option<NodeKeys>,
+    /// The newest incarnation that it believes.
+    latest: u64,
     /// By contributor, what it proves to be there with: deriving a key takes longer than testing a proof.
     keys: Vec<SeatKey>,
     /// By sender, where it is.
@@ -110,6 +112,7 @@ impl Host {
             role,
             is_over_program: false,
             running: None,
+            latest: u64::MAX,
             keys: job.seat_keys(node),
             peers: vec![None; participants],
             restorable: 0,
@@ -210,6 +213,11 @@ impl Host {
     #[must_use]
     pub fn job(&self) -> &Job {
         &self.job
+    }
+
+    /// Tells the time, in microseconds since 1970. Refuses incarnations that are far ahead of it from now on.
+    pub fn set_clock(&mut self, unix_us: u64) {
+        self.latest = unix_us.saturating_add(CLOCK_MARGIN_US);
     }
 
     /// Participants that have joined.

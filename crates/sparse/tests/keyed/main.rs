@@ -6,6 +6,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use wiresum_keys::association::CLOCK_MARGIN_US;
 use wiresum_netem::{Rng, Time};
 use wiresum_sparse::layout::Packaging;
 use wiresum_sparse::live::Renewal;
@@ -165,7 +166,7 @@ fn dealt_packets_never_go_round_again() {
 }
 
 #[test]
-fn who_has_another_file_or_is_of_an_earlier_incarnation_is_refused() {
+fn who_has_another_file_a_fast_clock_or_an_earlier_incarnation_is_refused() {
     let drawn = Drawn { loss: 0.0, ..drawn(1) };
     let mut rng = Rng::new(1);
     let mut world = World::new(1, drawn);
@@ -174,7 +175,14 @@ fn who_has_another_file_or_is_of_an_earlier_incarnation_is_refused() {
     let late = KeyedMember::new(&Arc::new(world::job(drawn)), 0, 4);
     let other = Drawn { registers: drawn.registers + 1, ..drawn };
     let other = KeyedMember::new(&Arc::new(world::job(other)), 0, 5);
-    for (mut member, reason) in [(late, "newer incarnation"), (other, "job file is another one")] {
+    let ahead = KeyedMember::new(&Arc::new(world::job(drawn)), 0, 6 + CLOCK_MARGIN_US);
+    world.nodes.iter_mut().for_each(|node| node.set_clock(5));
+    let refused = [
+        (late, "newer incarnation"),
+        (other, "job file is another one"),
+        (ahead, "clock is ahead"),
+    ];
+    for (mut member, reason) in refused {
         let (now, from) = (Time(0), "127.0.0.1:99".parse().expect("an address"));
         let mut hellos = Vec::new();
         member.poll(now, |to, bytes| hellos.push((to, bytes.to_vec())));

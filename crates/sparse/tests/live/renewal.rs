@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use wiresum_keys::association::CLOCK_MARGIN_US;
 use wiresum_sparse::live::HostCounters;
 use wiresum_wire::RowPacket;
 
@@ -146,6 +147,25 @@ impl Pair {
             foreign: after.foreign - before.foreign,
         }
     }
+}
+
+#[test]
+fn an_incarnation_of_a_clock_that_is_ahead_locks_nobody_out() {
+    let mut pair = Pair::new();
+    pair.host.set_clock(5);
+    for ahead in [6 + CLOCK_MARGIN_US, u64::MAX] {
+        let job = Arc::new(Job { renewal: OFTEN, ..small_job() });
+        let earlier = std::mem::replace(&mut pair.member, Member::new(&job, 0, ahead));
+        pair.talk();
+        let error = pair.member.error().expect("its clock is ahead").to_string();
+        assert!(error.contains("its clock is ahead"), "{error}");
+        pair.member = earlier;
+    }
+    pair.round();
+    let job = Arc::new(Job { renewal: OFTEN, ..small_job() });
+    pair.member = Member::new(&job, 0, 5 + CLOCK_MARGIN_US);
+    pair.round();
+    assert_eq!(pair.member.worker().version(), 1, "it has begun anew");
 }
 
 /// Where the worker is, and somebody else.

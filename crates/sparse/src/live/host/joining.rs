@@ -46,6 +46,9 @@ impl Host {
             return Err(RefusalReason::NotExpected);
         }
         let incarnation = double_word(packet.payload, hello::INCARNATION_WORD);
+        if incarnation > self.latest {
+            return Err(RefusalReason::AheadOfClock);
+        }
         let running = self.running.as_ref().map(NodeKeys::incarnation);
         let is_newer = running.is_none_or(|running| running < incarnation);
         if is_newer {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wiresum_keys::SeatKey;
-use wiresum_keys::association::ValueKeys;
+use wiresum_keys::association::{CLOCK_MARGIN_US, ValueKeys};
 use wiresum_netem::Time;
 use wiresum_switch::keyed::{Body, KeyedSwitch, Packet};
 use wiresum_switch::rmt::Profile;
@@ -70,6 +70,8 @@ pub struct KeyedNode {
     own: u32,
     has_program_beneath: bool,
     running: Option<Running>,
+    /// The newest incarnation that it believes.
+    latest: u64,
     /// By sender, what it proves to be there with.
     keys: Vec<SeatKey>,
     /// By sender, where it is: workers, then the station.
@@ -104,11 +106,17 @@ impl KeyedNode {
             own,
             has_program_beneath,
             running: None,
+            latest: u64::MAX,
             keys: (0..senders).map(key).collect(),
             peers: vec![None; senders.into()],
             outbox: VecDeque::new(),
             counters: KeyedCounters::default(),
         })
+    }
+
+    /// Tells the time, in microseconds since 1970. Refuses incarnations that are far ahead of it from now on.
+    pub fn set_clock(&mut self, unix_us: u64) {
+        self.latest = unix_us.saturating_add(CLOCK_MARGIN_US);
     }
 
     /// The job.
@@ -224,6 +232,9 @@ impl KeyedNode {
             return Err(RefusalReason::OtherPlan);
         }
         let incarnation = double_word(packet.payload, hello::INCARNATION_WORD);
+        if incarnation > self.latest {
+            return Err(RefusalReason::AheadOfClock);
+        }
         let running = self.running.as_ref().map(|running| running.keys.incarnation());
         if running.is_none_or(|running| running < incarnation) {
             self.begin(incarnation, now);
