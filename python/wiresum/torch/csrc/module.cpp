@@ -102,8 +102,8 @@ connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_p
           int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_rows, py::object close,
           const c10::intrusive_ptr<c10d::Backend> &afterwards, std::optional<uint64_t> replay_bytes) {
     const LaneBytes bytes{lane_bytes, narrow_lane_bytes};
-    Network network{engine_in(engine), fallback,   min_elements, bytes,
-                    copies,            afterwards, replay_bytes, closing(std::move(close))};
+    Network network{engine_in(engine),        fallback, min_elements, bytes, copies, afterwards, replay_bytes,
+                    closing(std::move(close))};
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string(),
                                                opening(std::move(open_rows)));
 }

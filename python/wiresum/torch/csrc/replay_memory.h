@@ -16,8 +16,8 @@ class ReplayMemory {
     // Room that is taken until the last holder lets go of it; null where there was none.
     using Lease = std::shared_ptr<void>;
 
-    // `limit` of all, of which collectives that have ended may take `ended_limit`, and the last of those besides.
-    // `setting` names the variable with the limit, for people; empty if there is none to set.
+    // `limit` of all, of which collectives that have ended may take `ended_limit`, and the last of those
+    // besides. `setting` names the variable with the limit, for people; empty if there is none to set.
     ReplayMemory(uint64_t limit, uint64_t ended_limit, std::string setting)
         : limit_(limit), ended_limit_(ended_limit), setting_(std::move(setting)),
           counts_(std::make_shared<Counts>()) {}
