@@ -118,8 +118,8 @@ class Training:
         """All rounds."""
         self.wait_for_all()
         self.warm_up()
+        dist.barrier()  # an exchange with the network as well
         before = _ranks_summed()
-        dist.barrier()
         self.began = time.perf_counter()
         methods: dict[str, Callable[[], None]] = {
             "sync": self.contribute_once,
