@@ -127,8 +127,8 @@ def test_collectives_under_way_are_neither_lost_nor_summed_twice(node: Deploymen
         assert results[0] == results[1] == results[2]
 
 
-def shares_in_flight(rounds: int) -> list[int]:
-    """Small collectives among large ones, which end before these; what each rank passed is told apart by its bits."""
+def shares_in_flight(rounds: int) -> list[str]:
+    """Where small collectives and large ones were done; bits of a result tell what each rank passed."""
     size, rank = dist.get_world_size(), dist.get_rank()
     seen = []
     for n in range(rounds):

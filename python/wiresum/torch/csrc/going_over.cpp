@@ -78,7 +78,8 @@ void GoingOver::note_begun(bool is_kept) {
 uint64_t GoingOver::note_share(at::Tensor share, ReplayMemory::Lease kept) {
     std::lock_guard lock(mutex_);
     if (!has_met_) {
-        given_shares_.push_back({std::move(share), std::move(kept)});
+        // Without room it may be a view of memory that the user wants back.
+        given_shares_.push_back({kept ? std::move(share) : at::Tensor(), std::move(kept)});
     }
     return begun_shares_++;
 }

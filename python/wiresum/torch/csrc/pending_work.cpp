@@ -166,4 +166,11 @@ std::string PendingWork::describe() const {
                     group_->ledger->group(), "' on rank ", group_->ledger->rank);
 }
 
+std::exception_ptr CarriedWork::not_gone_over(const std::string &why, const std::exception &trouble) const {
+    const std::string text =
+        c10::str(describe(), ": ", why, "; the ranks could not go over to Gloo: ", trouble.what(), ". ",
+                 remedy(WIRESUM_FAILED));
+    return std::make_exception_ptr(CollectiveError(WIRESUM_FAILED, text));
+}
+
 } // namespace wiresum

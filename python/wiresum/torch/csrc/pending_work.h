@@ -106,6 +106,9 @@ class CarriedWork : public PendingWork {
 
   protected:
     using PendingWork::PendingWork;
+
+    // The error of a work that has left the network, `why`, and that Gloo has not ended either.
+    std::exception_ptr not_gone_over(const std::string &why, const std::exception &trouble) const;
 };
 
 // An element type as Python knows it: "float32".

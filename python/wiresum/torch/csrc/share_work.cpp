@@ -133,10 +133,7 @@ std::exception_ptr ShareWork::go_over(const std::string &why) {
         }
         write_results();
     } catch (const std::exception &trouble) {
-        const std::string text =
-            c10::str(describe(), ": ", why, "; the ranks could not go over to Gloo: ", trouble.what(), ". ",
-                     remedy(WIRESUM_FAILED));
-        error = std::make_exception_ptr(CollectiveError(WIRESUM_FAILED, text));
+        error = not_gone_over(why, trouble);
     }
     tell(error ? Reason::Failed : reason, error);
     return error;

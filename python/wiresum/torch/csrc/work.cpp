@@ -56,8 +56,6 @@ const char *title_of(wiresum_kind kind) {
     }
 }
 
-constexpr const char *kClosed = "the connection to the network is closed, by an earlier error or by shutdown";
-
 // Whether this rank's part of the results is more than nothing.
 bool takes_part(const Request &request, int rank) {
     switch (request.kind) {
@@ -256,10 +254,7 @@ void NetworkWork::go_over(uint64_t number, const std::string &why) {
             do_by(over.gloo());
         }
     } catch (const std::exception &trouble) {
-        const std::string text =
-            c10::str(describe(), ": ", why, "; the ranks could not go over to Gloo: ", trouble.what(), ". ",
-                     remedy(WIRESUM_FAILED));
-        error = std::make_exception_ptr(CollectiveError(WIRESUM_FAILED, text));
+        error = not_gone_over(why, trouble);
     }
     conclude(reason, error);
 }
