@@ -230,7 +230,8 @@ impl Plane for Tables {
             return Ok(false);
         }
         let now = self.clock.now();
-        self.served.iter_mut().for_each(|served| served.host.set_clock(unix_us()));
+        let unix_us = unix_us();
+        self.served.iter_mut().for_each(|served| served.host.set_clock(unix_us));
         let more = self.socket.receive(&mut self.received)?;
         for (source, datagram) in self.received.datagrams() {
             self.datagrams += 1;
