@@ -46,8 +46,7 @@ class Replay:
     """
 
     def __init__(self, store: Store, meeting: Meeting, connection: Connection, crossing: Crossing) -> None:
-        # A connection of its own: what waits in the program's must not hold this up.
-        self._store = PrefixStore("replay", store.clone())
+        self._store = store
         self._meeting, self._connection, self._crossing = meeting, connection, crossing
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="wiresum-replay", daemon=True)
@@ -72,6 +71,9 @@ class Replay:
 
     def _run(self) -> None:
         try:
+            # A connection of its own: what waits in the program's must not hold this up. It is made here, as PyTorch
+            # asks for the name of its address, and a group must not wait for a slow name server.
+            self._store = PrefixStore("replay", self._store.clone())
             while not self._closing.wait(LOOK_S):
                 why = self._why_to_leave()
                 if why is not None:
