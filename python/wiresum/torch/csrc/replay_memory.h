@@ -1,58 +1,47 @@
 // The memory for what collectives need in order to begin anew elsewhere.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
+
+#include <ATen/core/Tensor.h>
 
 namespace wiresum {
 
-// Counts what is kept against a limit. Thread-safe.
+// Counts what is kept against a limit, and lends memory for it again and again: a page that is fresh costs
+// more than the copy into it. Thread-safe.
 class ReplayMemory {
   public:
     // Room that is taken until the last holder lets go of it; null where there was none.
     using Lease = std::shared_ptr<void>;
 
-    // `limit` of all, of which collectives that have ended may take `ended_limit`, and the last of those
-    // besides. `setting` names the variable with the limit, for people; empty if there is none to set.
-    ReplayMemory(uint64_t limit, uint64_t ended_limit, std::string setting)
-        : limit_(limit), ended_limit_(ended_limit), setting_(std::move(setting)),
-          counts_(std::make_shared<Counts>()) {}
-
-    uint64_t ended_limit() const { return ended_limit_; }
-
-    Lease lease(uint64_t bytes) {
-        const uint64_t used = counts_->used.fetch_add(bytes) + bytes;
-        if (used <= limit_) {
-            return {counts_.get(), [counts = counts_, bytes](void *) { counts->used -= bytes; }};
-        }
-        counts_->used -= bytes;
-        counts_->wanted = std::max(counts_->wanted.load(), used);
-        return nullptr;
-    }
-
-    // What to do where something was not kept: a clause that ends a sentence.
-    std::string advice() const {
-        const uint64_t wanted = counts_->wanted;
-        if (setting_.empty() || wanted == 0) {
-            return "";
-        }
-        return "; " + setting_ + "=" + std::to_string(wanted) + " would have kept it on this rank";
-    }
-
-  private:
-    struct Counts {
-        std::atomic<uint64_t> used{0};
-        std::atomic<uint64_t> wanted{0};
+    // Room, and a tensor in it; null and undefined where there was none.
+    struct Loan {
+        at::Tensor tensor;
+        Lease lease;
     };
 
-    uint64_t limit_;
-    uint64_t ended_limit_;
-    std::string setting_;
-    std::shared_ptr<Counts> counts_;
+    // `limit` of all, of which collectives that have ended may take `ended_limit`, and the last of those
+    // besides. Memory that nobody has a lease of takes no more than `ended_limit`, and none beyond the limit.
+    // `setting` names the variable with the limit, for people; empty if there is none to set.
+    ReplayMemory(uint64_t limit, uint64_t ended_limit, std::string setting);
+
+    uint64_t ended_limit() const;
+
+    // Room for memory that the caller has already.
+    Lease lease(uint64_t bytes);
+    // A contiguous tensor of the shape and type of another one, whose values are whatever was there. Use it
+    // no longer than the lease.
+    Loan lend_like(const at::Tensor &model);
+
+    // What to do where something was not kept: a clause that ends a sentence.
+    std::string advice() const;
+
+  private:
+    struct Books;
+
+    std::shared_ptr<Books> books_;
 };
 
 } // namespace wiresum

@@ -115,15 +115,16 @@ NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
 // other kind.
 void NetworkWork::set_apart() {
     const bool gives_sums = request_.kind == WIRESUM_ALL_REDUCE;
-    kept_ = group_->going_over->keep(gives_sums ? sink_.nbytes() : source_.nbytes());
+    at::Tensor &values = gives_sums ? sink_ : source_;
+    auto [apart, lease] = group_->going_over->lend_like(values);
+    kept_ = std::move(lease);
     if (!kept_) {
         return;
     }
-    if (request_.kind == WIRESUM_ALL_REDUCE) {
-        sink_ = at::empty_like(source_);
-    } else {
-        source_ = source_.clone();
+    if (!gives_sums) {
+        apart.copy_(values);
     }
+    values = std::move(apart);
 }
 
 // The network brings the shares of the others; this rank's is put in its place here.
