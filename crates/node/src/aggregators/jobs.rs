@@ -183,7 +183,7 @@ impl Jobs {
         let known = |Served { job, aggregator, .. }: &Served| {
             let members = aggregator.membership();
             let keys = members.keys.into_values().flatten().flatten().chain(members.key);
-            Known { job: *job, keys: keys.collect() }
+            Known { job: *job, keys: keys.collect(), greeters: None }
         };
         self.served.iter().map(known).collect()
     }

@@ -291,11 +291,12 @@ impl From<Report> for JobReport {
     }
 }
 
-/// What a filter may let through. Answers to hellos are handed on as they came, without the key of an incarnation.
+/// What a filter may let through. Answers to hellos are handed on as they came, without the key of an incarnation. Hellos come
+/// from neighbours alone.
 fn known(station: &Station) -> Vec<Known> {
     let of_job = |(job, keys): (JobId, Vec<JobKey>)| {
         let keys = keys.into_iter().chain([JobKey(0)]).collect();
-        Known { job, keys }
+        Known { job, keys, greeters: Some(station.neighbours(job).clone()) }
     };
     station.known().map(of_job).collect()
 }

@@ -502,6 +502,15 @@ impl Station {
         self.jobs.iter().map(known)
     }
 
+    /// Who sends packets of a job to this node, by its plan.
+    ///
+    /// # Panics
+    /// If the job is none of those in [`Self::known`].
+    #[must_use]
+    pub fn neighbours(&self, job: JobId) -> &BTreeSet<SocketAddr> {
+        &self.jobs[&job].neighbours
+    }
+
     /// Packets of values that came to the station.
     #[must_use]
     pub fn handled(&self) -> u64 {

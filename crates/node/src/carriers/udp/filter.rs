@@ -7,16 +7,24 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::mem::offset_of;
+use std::net::{IpAddr, SocketAddr};
 
 use socket2::{SockFilter, SockRef};
 use wiresum_wire::{Flags, HEADER_LEN, Header, JobId, JobKey, Kind, MAGIC, VERSION};
 
 use super::Socket;
 
-/// Keys that a filter tells apart: 7 instructions each, and 3 a job, of 4096 that the kernel takes. Beyond, it looks at the
-/// form alone.
+/// Keys and senders of hellos that a filter tells apart: 7 and 5 instructions each, and 4 a job, of 4096 that the kernel takes.
+/// Beyond, it looks at the form alone.
 const MAX_KNOWN: usize = 400;
 const UDP_HEADER_LEN: usize = 8;
+/// Where a datagram's source port is.
+const SOURCE_PORT: u32 = 0;
+/// From here on a load counts from the IP header: `SKF_NET_OFF` of the kernel.
+const IP_HEADER: u32 = 0xfff0_0000;
+/// Where the last four bytes of the source's address are, by family. They tell the neighbours of one host apart.
+const SOURCE_IPV4: u32 = IP_HEADER + 12;
+const SOURCE_IPV6: u32 = IP_HEADER + 20;
 /// Answers: how much of the datagram the kernel is to keep.
 const REFUSE: u32 = 0;
 const KEEP: u32 = u32::MAX;
@@ -43,11 +51,19 @@ pub struct Known {
     pub job: JobId,
     /// Those that packets but hellos carry now.
     pub keys: BTreeSet<JobKey>,
+    /// Who may say hello; anyone where the plan does not name them.
+    pub greeters: Option<BTreeSet<SocketAddr>>,
+}
+
+impl Known {
+    fn entries(&self) -> usize {
+        self.keys.len().max(1) + self.greeters.as_ref().map_or(0, BTreeSet::len)
+    }
 }
 
 impl Socket {
-    /// Lets the kernel refuse what is ill-formed, of no running incarnation of these jobs, or a hello that names none of them.
-    /// Whether a hello has its proof, a filter of this kind cannot tell.
+    /// Lets the kernel refuse what is ill-formed, of no running incarnation of these jobs, or a hello that names none of them or
+    /// comes from nobody who may greet. Whether a hello has its proof, a filter of this kind cannot tell.
     ///
     /// # Errors
     /// What the kernel says to the filter.
@@ -73,7 +89,7 @@ impl Program {
         let mut program = Self::default();
         program.require_form();
         program.require_length();
-        if known.iter().map(|job| job.keys.len().max(1)).sum::<usize>() > MAX_KNOWN {
+        if known.iter().map(Known::entries).sum::<usize>() > MAX_KNOWN {
             program.then(RETURN, KEEP);
             return program;
         }
@@ -158,7 +174,34 @@ fn by_key(known: &[Known]) -> Program {
 
 fn by_number(known: &[Known]) -> Program {
     let mut program = Program::default();
-    known.iter().for_each(|Known { job, .. }| program.keep_if_of(*job));
+    for Known { job, greeters, .. } in known {
+        let Some(greeters) = greeters else {
+            program.keep_if_of(*job);
+            continue;
+        };
+        let block = by_source(greeters);
+        program.then(LOAD16, field(offset_of!(Header, job)));
+        program.branch(IF_EQUAL, job.0.into(), 1, 0);
+        program.then(SKIP, block.0.len() as u32);
+        program.0.extend(block.0);
+    }
+    program.then(RETURN, REFUSE);
+    program
+}
+
+fn by_source(greeters: &BTreeSet<SocketAddr>) -> Program {
+    let mut program = Program::default();
+    for greeter in greeters {
+        let (offset, last) = match greeter.ip() {
+            IpAddr::V4(address) => (SOURCE_IPV4, address.to_bits()),
+            IpAddr::V6(address) => (SOURCE_IPV6, address.to_bits() as u32),
+        };
+        program.then(LOAD16, SOURCE_PORT);
+        program.branch(IF_EQUAL, greeter.port().into(), 0, 3);
+        program.then(LOAD32, offset);
+        program.branch(IF_EQUAL, last, 0, 1);
+        program.then(RETURN, KEEP);
+    }
     program.then(RETURN, REFUSE);
     program
 }
@@ -169,6 +212,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use wiresum_protocol::{Plan, Verdict};
+    use wiresum_testkit::capability;
     use wiresum_testkit::traffic::aggregator::{INCARNATION, RandomTraffic};
     use wiresum_wire::NodeId;
 
@@ -187,14 +231,20 @@ mod tests {
     fn known(plan: &Plan) -> Known {
         let values = RandomTraffic::new(plan, NodeId(1), 1).association().keys();
         let keys = values.into_iter().flatten().chain([plan.job_key(INCARNATION)]).collect();
-        Known { job: plan.job_id(), keys }
+        Known { job: plan.job_id(), keys, greeters: None }
     }
 
     /// A guarded socket, and another one that sends to it.
     fn guarded(known: &[Known]) -> (Socket, UdpSocket) {
-        let socket = Socket::bind("127.0.0.1:0".parse().expect("an address"), 1).expect("a socket");
-        socket.guard(known).expect("a filter that the kernel takes");
-        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let sockets = pair("127.0.0.1:0");
+        sockets.0.guard(known).expect("a filter that the kernel takes");
+        sockets
+    }
+
+    /// A socket, and another one that sends to it.
+    fn pair(address: &str) -> (Socket, UdpSocket) {
+        let socket = Socket::bind(address.parse().expect("an address"), 1).expect("a socket");
+        let sender = UdpSocket::bind(address).expect("a socket");
         sender.connect(socket.local_address().expect("bound")).expect("an address");
         (socket, sender)
     }
@@ -280,10 +330,55 @@ mod tests {
         assert_eq!(pass(&sockets, &flood[1..], &hello).len(), flood.len() - 1);
     }
 
+    /// Among other jobs and greeters, so that jumps are right wherever a block is.
+    fn hellos_from_greeters_alone(address: &str) {
+        let plan = tree();
+        let (hello, sockets) = (hello(&plan), pair(address));
+        let own = sockets.1.local_addr().expect("bound");
+        let other_port = SocketAddr::new(own.ip(), own.port() ^ 1);
+        let other_host = match own {
+            SocketAddr::V4(_) => SocketAddr::new([127, 0, 0, 2].into(), own.port()),
+            SocketAddr::V6(_) => SocketAddr::new([0, 0, 0, 0, 0, 0, 0, 2].into(), own.port()),
+        };
+        let greeted_by = |of: &[SocketAddr]| {
+            let first = Known {
+                job: JobId(plan.job_id().0 + 1),
+                greeters: Some([own].into()),
+                ..known(&plan)
+            };
+            vec![first, Known { greeters: Some(of.iter().copied().collect()), ..known(&plan) }]
+        };
+        let goodbye = {
+            let mut datagram = hello.clone();
+            datagram[offset_of!(Header, kind)] = Kind::Goodbye as u8;
+            let key = plan.job_key(INCARNATION).0.to_be_bytes();
+            datagram[offset_of!(Header, job_key)..][..8].copy_from_slice(&key);
+            datagram
+        };
+        sockets.0.guard(&greeted_by(&[other_port, other_host])).expect("a filter");
+        assert_eq!(pass(&sockets, &[&hello], &goodbye), Vec::<Vec<u8>>::new());
+        sockets.0.guard(&greeted_by(&[other_port, own, other_host])).expect("a filter");
+        assert_eq!(pass(&sockets, &[&hello], &goodbye), [hello]);
+    }
+
+    #[test]
+    fn hellos_of_strangers_are_refused_where_a_plan_names_who_may_greet() {
+        hellos_from_greeters_alone("127.0.0.1:0");
+    }
+
+    #[test]
+    fn hellos_of_strangers_are_refused_over_ipv6() {
+        let address = "[::1]:0";
+        if capability::is_here("ipv6", UdpSocket::bind(address).map(drop)) {
+            hellos_from_greeters_alone(address);
+        }
+    }
+
     #[test]
     fn more_jobs_than_a_filter_tells_apart_all_pass() {
         let plan = tree();
-        let strangers = |count| vec![Known { job: JobId(0), keys: BTreeSet::new() }; count];
+        let strangers =
+            |count| vec![Known { job: JobId(0), keys: BTreeSet::new(), greeters: None }; count];
         let (full, hello) = ([strangers(MAX_KNOWN - 1), vec![known(&plan)]].concat(), hello(&plan));
         assert_eq!(pass(&guarded(&full), &[&hello], &hello).len(), 1);
         assert_eq!(pass(&guarded(&strangers(MAX_KNOWN + 1)), &[&hello, &[]], &hello).len(), 1);
