@@ -30,7 +30,7 @@ struct ReplayMemory::Books {
         return true;
     }
 
-    // Of this very length, as a training has the same lengths in each step.
+    // A training has the same lengths in each step, so no other length will do.
     at::Tensor memory(uint64_t bytes) {
         const auto found = spare.find(bytes);
         if (found == spare.end()) {
