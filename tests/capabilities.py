@@ -49,6 +49,15 @@ def _why_no_loopback(family: socket.AddressFamily, address: str) -> str:
     return ""
 
 
+def _why_no_cuda() -> str:
+    """Does not begin to use a GPU, so that ranks may be forked."""
+    import torch
+
+    if not torch.backends.cuda.is_built():
+        return f"PyTorch {torch.__version__} is built without CUDA; install a build with it"
+    return "" if torch.cuda.device_count() else "PyTorch finds no NVIDIA GPU"
+
+
 def _why_no_ray() -> str:
     return "" if importlib.util.find_spec("ray") else "`pip install ray`; no part of Wiresum requires it"
 
@@ -61,6 +70,7 @@ PROBES = {
     "cores": lambda: "" if (os.cpu_count() or 1) > 1 else "this machine has one core",
     "p4c": lambda: _p4_tools("P4C"),
     "bmv2": lambda: _p4_tools("BMV2", "BMV2_CLI"),
+    "cuda": _why_no_cuda,
     "ray": _why_no_ray,
     "curl": lambda: "" if shutil.which("curl") else "install curl",
 }

@@ -42,7 +42,7 @@ _EXPLANATIONS = {
     "broadcast where the plan has copies.",
     Reason.ELEMENT_TYPE: "Gloo summed it: the network takes float32, float16 and bfloat16 only.",
     Reason.OPERATION: "Gloo reduced it: the network takes SUM and AVG only.",
-    Reason.DEVICE: "Gloo did it: the network takes tensors in CPU memory only.",
+    Reason.DEVICE: "Gloo did it: the network takes tensors in the memory of CPUs, or of one NVIDIA GPU.",
     Reason.LAYOUT: "Gloo did it: a tensor is sparse or overlaps itself, or tensors differ in type or length.",
     Reason.TOO_SMALL: "Gloo did it: it has fewer elements than WIRESUM_MIN_ELEMENTS.",
     Reason.NO_NETWORK: "Gloo summed it: its group is not connected to an aggregator.",

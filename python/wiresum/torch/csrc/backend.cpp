@@ -183,10 +183,10 @@ WorkPtr WiresumBackend::all_gather_single(at::Tensor &output, at::Tensor &input,
 WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool is_ours) {
     const Reason reason = decide_on(request, is_ours);
     if (reason == Reason::Summed || reason == Reason::Copied) {
-        return carry(std::move(request));
+        return carry(std::move(request), false);
     }
     if (reason == Reason::Shared) {
-        return share(std::move(request));
+        return carry(std::move(request), true);
     }
     ledger()->count(row_of(request, reason), size_of(request.inputs));
     return c10::make_intrusive<DelegatedWork>(to_gloo(), reason);
@@ -204,18 +204,23 @@ Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
                                         : Reason::Layout;
 }
 
-WorkPtr WiresumBackend::carry(Request request) {
+WorkPtr WiresumBackend::carry(Request request, bool is_share) {
+    const auto make = [group = group_, is_share](Request made) -> c10::intrusive_ptr<CarriedWork> {
+        if (is_share) {
+            return c10::make_intrusive<ShareWork>(group, std::move(made));
+        }
+        return c10::make_intrusive<NetworkWork>(group, std::move(made));
+    };
     std::lock_guard lock(order_);
+    if (!request.inputs.empty() && request.inputs[0].is_cuda()) {
+        staging_->raise_failure();
+        request.sequence = asked_++;
+        auto staged = c10::make_intrusive<StagedWork>(staging_, std::move(request), getRank(), make);
+        StagedWork::start(staged, submissions_);
+        return staged;
+    }
     request.sequence = asked_++;
-    auto work = c10::make_intrusive<NetworkWork>(group_, std::move(request));
-    submissions_->fill(submissions_->reserve(), work);
-    return work;
-}
-
-WorkPtr WiresumBackend::share(Request request) {
-    std::lock_guard lock(order_);
-    request.sequence = asked_++;
-    auto work = c10::make_intrusive<ShareWork>(group_, std::move(request));
+    const auto work = make(std::move(request));
     submissions_->fill(submissions_->reserve(), work);
     return work;
 }
@@ -315,13 +320,14 @@ WorkPtr WiresumBackend::recvAnysource(Tensors &tensors, int tag) {
 
 WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
     if (ability().largest_share >= 0) {
-        return share({WIRESUM_BARRIER,
+        return carry({WIRESUM_BARRIER,
                       c10d::OpType::BARRIER,
                       "barrier",
                       {},
                       {},
                       c10d::ReduceOp(),
-                      timeout_of(options.timeout)});
+                      timeout_of(options.timeout)},
+                     true);
     }
     count_delegated("barrier", {});
     return inner_->barrier(options);

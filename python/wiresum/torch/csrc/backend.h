@@ -15,6 +15,7 @@
 #include "engine_abi.h"
 #include "ledger.h"
 #include "sparse_work.h"
+#include "staged_work.h"
 #include "submissions.h"
 #include "work.h"
 
@@ -155,8 +156,8 @@ class WiresumBackend final : public c10d::Backend {
     // Gloo's.
     c10::intrusive_ptr<c10d::Work> carry_or(const Delegate &to_gloo, Request request, bool is_ours);
     Reason decide_on(const Request &request, bool is_ours) const;
-    c10::intrusive_ptr<c10d::Work> carry(Request request);
-    c10::intrusive_ptr<c10d::Work> share(Request request);
+    // By the network, as sums or copies, or in the packets that open a collective.
+    c10::intrusive_ptr<c10d::Work> carry(Request request, bool is_share);
     c10::intrusive_ptr<c10d::Work> sum_rows(Request request);
     Ability ability() const;
     std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
@@ -174,6 +175,7 @@ class WiresumBackend final : public c10d::Backend {
     std::mutex order_;
     std::atomic<uint64_t> asked_{0};
     const std::shared_ptr<Submissions> submissions_;
+    const std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();
     std::shared_ptr<RowChannel> rows_; // null until there is a sparse tensor
     std::atomic<bool> is_closed_{false};
 };

@@ -22,6 +22,9 @@ bool plain(const at::Tensor &tensor) {
            !tensor.is_quantized() && at::has_internal_overlap(tensor) != at::MemOverlap::Yes;
 }
 
+// Whether the network, or a stream that carries to it, reaches memory of this device.
+bool in_reach(const at::Device &device) { return device.is_cpu() || device.is_cuda(); }
+
 template <typename Predicate> bool all(const std::vector<at::Tensor> &tensors, Predicate predicate) {
     return std::all_of(tensors.begin(), tensors.end(), predicate);
 }
@@ -31,8 +34,9 @@ std::optional<Reason> misfit(const std::vector<at::Tensor> &inputs, const std::v
     if (inputs.empty() || outputs.empty()) {
         return Reason::Layout;
     }
-    const auto on_cpu = [](const at::Tensor &t) { return t.device().is_cpu(); };
-    if (!all(inputs, on_cpu) || !all(outputs, on_cpu)) {
+    const at::Device device = inputs[0].device();
+    const auto is_there = [device](const at::Tensor &t) { return t.device() == device; };
+    if (!in_reach(device) || !all(inputs, is_there) || !all(outputs, is_there)) {
         return Reason::Device;
     }
     const auto type = inputs[0].scalar_type();

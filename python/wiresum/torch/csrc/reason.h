@@ -13,7 +13,7 @@ enum class Reason : uint8_t {
     Collective,  // one that the network does not take
     ElementType, // neither f32, f16 nor bf16
     Operation,   // neither SUM nor AVG
-    Device,      // not in CPU memory
+    Device,      // in other memory than that of CPUs or of one NVIDIA GPU
     Layout,      // sparse, overlapping, or of mixed types
     TooSmall,    // fewer elements than the threshold
     NoNetwork,   // this group is not connected to an aggregator

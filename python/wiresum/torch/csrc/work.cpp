@@ -24,6 +24,17 @@ at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
     return at::cat(flat);
 }
 
+bool takes_part(const Request &request, int rank) {
+    switch (request.kind) {
+    case WIRESUM_REDUCE:
+        return request.root == rank;
+    case WIRESUM_BROADCAST:
+        return request.root != rank;
+    default:
+        return true;
+    }
+}
+
 namespace {
 
 // Whether two contiguous tensors have a byte in common.
@@ -53,18 +64,6 @@ const char *title_of(wiresum_kind kind) {
         return "wiresum:broadcast";
     default:
         return "wiresum:all_reduce";
-    }
-}
-
-// Whether this rank's part of the results is more than nothing.
-bool takes_part(const Request &request, int rank) {
-    switch (request.kind) {
-    case WIRESUM_REDUCE:
-        return request.root == rank;
-    case WIRESUM_BROADCAST:
-        return request.root != rank;
-    default:
-        return true;
     }
 }
 

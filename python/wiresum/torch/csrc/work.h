@@ -13,6 +13,9 @@ namespace wiresum {
 // already.
 at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors);
 
+// Whether this rank's part of the results is more than nothing.
+bool takes_part(const Request &request, int rank);
+
 // A collective on its way through the network. Kept alive by the engine until it is over.
 class NetworkWork final : public CarriedWork {
   public:
