@@ -1,4 +1,4 @@
-"""The codec's Triton kernels beside a copy that moves the same number of bytes."""
+"""The codec's Triton kernels beside a copy that moves the same number of bytes, then all-reduces."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 AIM = 0.8
 """Share of a copy's bandwidth that a kernel should reach."""
 WORKERS = 4
+"""Number of ranks for whose sums the lanes have room."""
 FRAGMENT = 256
 ROTATED_BYTES = 512_000_000
 """Tensors are used in turn, and take more than a GPU's cache together, as a cache would flatter."""
@@ -24,25 +25,35 @@ WARMUPS = 3
 Step = Callable[[int], object]
 
 
-def measure(size_bytes: int, runs: int) -> Report:
+def measure(size_bytes: int, workers: int, runs: int) -> Report:
     """Exponents, lanes and values of tensors in a GPU's memory.
 
     Args:
         size_bytes: of a tensor.
-        runs: of each kernel.
+        workers: ranks of the all-reduces; 0 for none.
+        runs: of each kernel, and of each all-reduce.
 
     Raises:
         SupportError: there is no GPU that PyTorch can use.
+        TestbedError: a rank failed, or has a wrong sum.
     """
     import torch
+    from wiresum.bench.gpu import all_reduce
 
     if not torch.cuda.is_available():
         raise SupportError("PyTorch finds no CUDA device: install a GPU, its driver and PyTorch with CUDA")
     results = [Result(name, "GB/s", rates(step, moved, size_bytes, runs)) for name, moved, step in cases(size_bytes)]
     host = Result("host, float32: exponents, encode and decode", "s", host_seconds(size_bytes, runs))
-    parameters = {"size_bytes": size_bytes, "runs": runs, "fragment": FRAGMENT, "aim_over_copy": AIM}
+    sums, ratios = all_reduce.measure(workers, runs) if workers else ([], [])
+    parameters = {
+        "size_bytes": size_bytes,
+        "workers": workers,
+        "runs": runs,
+        "fragment": FRAGMENT,
+        "aim_over_copy": AIM,
+    }
     notes = [f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}; bytes read and bytes written both count"]
-    return Report("gpu", parameters, [*results, host], over_copy(results), notes=notes)
+    return Report("gpu", parameters, [*results, host, *sums], [*over_copy(results), *ratios], notes=notes)
 
 
 def over_copy(results: list[Result]) -> list[Ratio]:
