@@ -27,7 +27,7 @@ class Done:
 
 
 class Servers:
-    """A `RowEngine`. With a group, each rank has all rows, and the mean of all ranks' gradients."""
+    """A `RowEngine` with rows in float32. With a group, each rank has all of them, and the mean of all gradients."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Servers:
     ) -> None:
         self.group = group
         self.tables = {name: (number, each.shape[1]) for number, (name, each) in enumerate(weights.items())}
-        self.weights = [nn.Parameter(each.clone()) for each in weights.values()]
+        self.weights = [nn.Parameter(each.float().clone()) for each in weights.values()]
         self.optimizers = [optimizer([each], **kwargs) for each in self.weights]
         self.pushed: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in self.weights]
         self.pulled: list[tuple[int, list[int]]] = []

@@ -20,7 +20,14 @@ import wiresum.torch.sparse
 from torch import nn
 from wiresum.errors import SparseError
 from wiresum.sparse.client import SparseClient
-from wiresum.torch.sparse import Rows, ShardedEmbedding, ShardedEmbeddingBag, job_tables, shard_embeddings
+from wiresum.torch.sparse import (
+    Rows,
+    ShardedEmbedding,
+    ShardedEmbeddingBag,
+    job_tables,
+    shard_embeddings,
+    sharded_state_dict,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 """Torch's own optimizers make sparse tensors without saying whether indices are to be looked at."""
@@ -69,6 +76,42 @@ def test_it_trains_as_the_plain_model_does(mode: str, optimizer: type[torch.opti
         assert exported.keys() == expected.keys()
         for name, weight in expected.items():
             torch.testing.assert_close(exported[name], weight, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda each: each.__name__)
+def test_16_bit_tables_train_as_plain_ones_with_float32_masters(
+    dtype: torch.dtype, optimizer: type[torch.optim.Optimizer]
+) -> None:
+    """Beside a plain 16-bit model whose tables are rounded from float32 before each forward."""
+    torch.manual_seed(0)
+    kwargs = OPTIMIZERS[optimizer]
+    plain, other = (each.to(dtype) for each in twins())
+    model, rows, servers = sharded(other, optimizer, kwargs)
+    masters = {name: nn.Parameter(each.detach().float()) for name, each in tables_of(plain).items()}
+    stepped = optimizer(list(masters.values()), **kwargs)
+    with rows:
+        for batch in batches(weighted=False):
+            assert step(model, batch) == pytest.approx(step(plain, batch), rel=4 * torch.finfo(dtype).eps)
+            for name, each in tables_of(plain).items():
+                assert each.grad is not None
+                masters[name].grad, each.grad = each.grad.float(), None
+            stepped.step()
+            set_back(plain, [each.detach().to(dtype) for each in masters.values()])
+        saved, state = sharded_state_dict(model), model.state_dict()
+    for ours, (name, theirs) in zip(servers.weights, masters.items(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=8 * torch.finfo(dtype).eps)
+        assert torch.equal(saved[f"{name}.weight"], ours)  # so that a job goes on bit for bit
+        assert torch.equal(state[f"{name}.weight"], ours.detach().to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_16_bit_weights_of_a_plain_model_are_loaded(dtype: torch.dtype) -> None:
+    plain = Model().to(dtype)
+    model, rows, _ = sharded(Model().to(dtype), torch.optim.SGD, {"lr": 0.1})
+    with rows:
+        model.load_state_dict(plain.state_dict())
+        torch.testing.assert_close(model.state_dict(), plain.state_dict(), rtol=0, atol=0)
 
 
 def under_ddp() -> None:
@@ -387,7 +430,7 @@ class Own(nn.Embedding):
         (lambda: nn.EmbeddingBag(5, 2, max_norm=1.0), "max_norm=1.0"),
         (lambda: nn.EmbeddingBag(5, 2, scale_grad_by_freq=True), "scale_grad_by_freq=True"),
         (frozen, "frozen"),
-        (lambda: nn.Embedding(5, 2, dtype=torch.float16), "float16"),
+        (lambda: nn.Embedding(5, 2, dtype=torch.float64), "float64, and rows are torch.float32, torch.float16"),
         (lambda: Own(5, 2), "it is a Own"),
         (lambda: nn.Linear(2, 2), "no embedding to shard"),
     ],

@@ -12,6 +12,8 @@ Plain = nn.Embedding | nn.EmbeddingBag
 PLAIN = (nn.Embedding, nn.EmbeddingBag)
 REFUSED = {"max_norm": None, "scale_grad_by_freq": False}
 """Settings, and what they have to be: both change rows or gradients by what one rank alone sees."""
+TYPES = (torch.float32, torch.float16, torch.bfloat16)
+"""Types of weights that modules have; servers keep rows and step them in float32 whatever the module's type."""
 
 
 def chosen(model: nn.Module, names: Collection[str] | None) -> dict[str, Plain]:
@@ -47,6 +49,6 @@ def _problem(name: str, module: Plain) -> str | None:
             return f"it has {field}={getattr(module, field)}, which servers do not know"
     if not module.weight.requires_grad:
         return "its weight is frozen"
-    if module.weight.dtype != torch.float32:
-        return f"its weight is {module.weight.dtype}, and rows are float32"
+    if module.weight.dtype not in TYPES:
+        return f"its weight is {module.weight.dtype}, and rows are {', '.join(str(each) for each in TYPES)}"
     return None

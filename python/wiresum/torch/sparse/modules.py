@@ -62,6 +62,7 @@ class Sharded(nn.Module):
         num_embeddings: rows of the table.
         embedding_dim: values of a row.
         padding_idx: a row that is zeros, and has no gradient; None if there is none.
+        dtype: of the rows that forward looks up, each value rounded to nearest; servers have float32.
         saves: what `state_dict` has instead of the plain module's weight, by name; None for that.
     """
 
@@ -75,6 +76,7 @@ class Sharded(nn.Module):
         self.num_embeddings = plain.num_embeddings
         self.embedding_dim = plain.embedding_dim
         self.padding_idx = plain.padding_idx
+        self.dtype = plain.weight.dtype
         self._rows = rows
 
     @property
@@ -98,7 +100,7 @@ class Sharded(nn.Module):
             SparseError: an element is no row of the table, or no whole number.
         """
         keys, places = self._keys(input)
-        pulled = self._rows.pull(self.table, self._pulled(keys))
+        pulled = self._rows.pull(self.table, self._pulled(keys)).to(self.dtype)
         padding = keys.tolist().index(self.padding_idx) if self.padding_idx in keys.tolist() else None
         if padding is not None or not len(keys):  # an input without elements still needs a row
             zeros = pulled.new_zeros(1, self.embedding_dim)
@@ -163,7 +165,7 @@ class Sharded(nn.Module):
         ]
         for piece in span.pieces():
             values = torch.cat([part[piece.begin - span.begin : piece.end - span.begin] for part in parts], dim=1)
-            self._rows.put(self.table, piece.keys, values)
+            self._rows.put(self.table, piece.keys, values.float())
         return None
 
     def _tensors(self, state_dict: Mapping[str, Any], prefix: str) -> tuple[torch.Tensor, torch.Tensor]:
