@@ -160,6 +160,8 @@
 #define WIRESUM_FLAG_REQUEST 0x2000
 /* A proof follows the values. */
 #define WIRESUM_FLAG_PROVEN 0x4000
+/* Values of rows that have 16 bits are bfloat16; otherwise float16. */
+#define WIRESUM_FLAG_BFLOAT 0x8000
 /* The flags that decide how lanes are read and combined. */
 #define WIRESUM_FLAG_FORMAT 0x7
 

@@ -156,6 +156,8 @@ const bit<16> WIRESUM_FLAG_FLOAT = 0x1000;
 const bit<16> WIRESUM_FLAG_REQUEST = 0x2000;
 /* A proof follows the values. */
 const bit<16> WIRESUM_FLAG_PROVEN = 0x4000;
+/* Values of rows that have 16 bits are bfloat16; otherwise float16. */
+const bit<16> WIRESUM_FLAG_BFLOAT = 0x8000;
 /* The flags that decide how lanes are read and combined. */
 const bit<16> WIRESUM_FLAG_FORMAT = 0x7;
 

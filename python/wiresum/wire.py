@@ -355,6 +355,8 @@ class Flag(IntFlag):
     REQUEST = 8192
     # A proof follows the values.
     PROVEN = 16384
+    # Values of rows that have 16 bits are bfloat16; otherwise float16.
+    BFLOAT = 32768
 
 
 class EntryState(IntEnum):

@@ -75,5 +75,7 @@ def test_a_job_s_tables_are_read_as_a_plan_s():
     (read,) = Tables.parse(json.dumps([job])).tables
     assert (read.name, read.rows, read.dimension, read.features) == ("users", 10, 16, ["users"])
     assert (read.optimizer.name, read.optimizer.lr) == ("adagrad", 0.1)
+    assert read.type == "float32"
+    assert Tables.parse(json.dumps([{**job, "type": "bfloat16"}])).tables[0].type == "bfloat16"
     with pytest.raises(PlanError, match=r"tables\[0\]"):
         Tables.parse(json.dumps([{**job, "dim": "16"}]))

@@ -6,12 +6,14 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import torch
 from wiresum.deploy.daemon import find_binary
 from wiresum.errors import SparseError
 from wiresum.plan.tables import Optimizer, Table
@@ -38,9 +40,10 @@ def free_addresses(count: int) -> list[str]:
 
 
 @contextmanager
-def job(folder: Path, workers: int) -> Iterator[str]:
+def job(folder: Path, workers: int, kind: str = "float32") -> Iterator[str]:
     first, second, switch = free_addresses(3)
-    text = sparse_job(TABLES, workers, [first, second], [switch], hot=HOT, secret="09" * 32)
+    tables = [table.model_copy(update={"type": kind}) for table in TABLES]
+    text = sparse_job(tables, workers, [first, second], [switch], hot=HOT, secret="09" * 32)
     path = folder / "job.json"
     path.write_text(text)
     daemons = [
@@ -91,6 +94,40 @@ def test_rows_are_sums_of_all_ranks_bit_for_bit(tmp_path):
         other.join()
     np.testing.assert_array_equal(found["own"], expected)
     np.testing.assert_array_equal(found["other"], expected)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_rows_of_16_bits_are_told_rounded_and_kept_in_float32(tmp_path, kind):
+    """Gradients that the type has, and one that it has not; row 7 is at every worker, row 3 of `ads` at the switch."""
+    dtype = getattr(torch, kind)
+    fine = np.full((1, 4), 1 + 2**-20, np.float32)
+
+    def one(path: str, rank: int) -> tuple[np.ndarray, np.ndarray]:
+        with SparseClient.connect(path, rank, incarnation=5, timeout_s=60) as client:
+            for number in range(4):
+                keys, grads = gradients(rank, number)
+                client.push("users", keys, grads)
+                client.push("users", [4], fine)
+                client.push("ads", [3], fine)
+                client.finish_round()
+            tables = [("users", range(50)), ("ads", [3, 0])]
+            told = np.concatenate([client.pull(*table) for table in tables])
+            return told, np.concatenate([client.pull_stored(*table) for table in tables])
+
+    kept = np.zeros((52, 4), np.float32)
+    for number in range(4):
+        for rank in range(2):
+            keys, grads = gradients(rank, number)
+            kept[keys] -= grads
+        kept[4] -= 2 * fine[0]
+        kept[50] -= fine[0]
+    with job(tmp_path, workers=2, kind=kind) as path, ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda rank: one(path, rank), range(2)))
+    rounded = torch.from_numpy(kept).to(dtype).float().numpy()
+    assert not np.array_equal(rounded, kept)
+    for told, stored in found:
+        np.testing.assert_array_equal(told, rounded)
+        np.testing.assert_allclose(stored, kept, rtol=2**-20)
 
 
 def train_ahead(path: str, rank: int, rounds: int) -> list[np.ndarray]:

@@ -475,6 +475,7 @@ def test_what_is_left_out_is_what_torch_has(optimizer: type[torch.optim.Optimize
         ({"name": "other"}, "no table single: it has other, bag, ends"),
         ({"rows": {"counted": 41}}, "table single has rows 41, and the model wants 40"),
         ({"dim": 8}, "table single has dim 8, and the model wants 6"),
+        ({"type": "float16"}, "table single has type float16, and the model wants float32"),
         ({"optimizer": {"name": "adagrad", "lr": 0.2}}, "has optimizer .*0.2.*, and the model wants .*0.1"),
     ],
 )

@@ -9,7 +9,7 @@ use std::fs;
 use wiresum_protocol::rng::Rng;
 use wiresum_sparse::optimizer::{Optimizer, RowWiseAdagrad};
 use wiresum_sparse::sum::RowSums;
-use wiresum_sparse::table::{Initial, RowIds, Shards, Table, TableId, TableSpec};
+use wiresum_sparse::table::{Initial, RowIds, Shards, Table, TableId, TableSpec, ValueType};
 
 /// Values of a row.
 pub const DIM: usize = 16;
@@ -117,6 +117,7 @@ fn filled(rows: RowIds, count: u64) -> (Table, f64) {
         name: "benchmark".to_owned(),
         rows,
         dim: DIM as u16,
+        value: ValueType::default(),
         optimizer: Optimizer::RowWiseAdagrad(RowWiseAdagrad { lr: 0.01, eps: 1e-8 }),
         initial: Initial::Normal(0.01),
         seed: 1,

@@ -160,6 +160,8 @@ flags! {
     REQUEST = 13;
     /// A proof follows the values.
     PROVEN = 14;
+    /// Values of rows that have 16 bits are bfloat16; otherwise float16.
+    BFLOAT = 15;
 }
 
 impl Flags {

@@ -33,7 +33,7 @@ pub use limits::{
 };
 pub use packet::{Packet, ParseError, header_sum, seal};
 pub use policy::{Policy, ServerNeed};
-pub use rows::{RowDraft, RowHeader, RowKind, RowPacket};
+pub use rows::{RowDraft, RowHeader, RowKind, RowPacket, RowValue};
 pub use sizes::{IpVersion, cable_len, values_for_mtu};
 pub use switch::{SwitchHeader, SwitchPacket, seal_switched};
 pub use verdict::{VERDICT_RANGE, Verdict};

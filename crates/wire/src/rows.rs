@@ -72,18 +72,71 @@ numbers! {
     }
 }
 
+/// Types of the values of rows. What workers push and are told may have 16 bits, all else has 32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowValue {
+    /// IEEE 754 binary32.
+    #[default]
+    Float32,
+    /// IEEE 754 binary16.
+    Float16,
+    /// The upper half of binary32.
+    Bfloat16,
+}
+
+impl RowValue {
+    /// Bytes of a value.
+    #[must_use]
+    pub fn width(self) -> usize {
+        if self == Self::Float32 { 4 } else { 2 }
+    }
+
+    fn flags(self) -> Flags {
+        let wide = Flags::LITTLE_ENDIAN.with(Flags::FLOAT);
+        match self {
+            Self::Float32 => wide,
+            Self::Float16 => wide.with(Flags::LANES16),
+            Self::Bfloat16 => wide.with(Flags::LANES16).with(Flags::BFLOAT),
+        }
+    }
+
+    /// What the values of a packet of this kind are; int32 counts as what is as long.
+    fn of(kind: RowKind, flags: Flags) -> Self {
+        let is_narrow = kind.may_be_narrow() && flags.contains(Flags::FLOAT.with(Flags::LANES16));
+        match flags.contains(Flags::BFLOAT) {
+            _ if !is_narrow => Self::Float32,
+            true => Self::Bfloat16,
+            false => Self::Float16,
+        }
+    }
+}
+
 impl RowKind {
+    /// Whether its values may have 16 bits.
+    #[must_use]
+    pub fn may_be_narrow(self) -> bool {
+        matches!(self, Self::Push | Self::Weights)
+    }
+
     /// Whether a switch is asked or answers; all other kinds are a server's, and an end is either's.
     #[must_use]
     pub fn is_hot(self) -> bool {
         matches!(self, Self::HotRows | Self::HotSums)
     }
 
-    /// Bytes after both headers for so many rows of `dim` values, in whole words.
+    /// Bytes after both headers for so many rows of `dim` values of 32 bits, in whole words.
     #[must_use]
     pub fn payload_len(self, rows: usize, dim: usize) -> usize {
+        self.payload_len_of(rows, dim, RowValue::Float32)
+    }
+
+    /// The same for values of a type, where the kind may have it.
+    #[must_use]
+    pub fn payload_len_of(self, rows: usize, dim: usize, value: RowValue) -> usize {
         let columns = match self {
-            Self::Push | Self::Put => rows * (8 + 4 * dim),
+            Self::Push => rows * (8 + value.width() * dim),
+            Self::Weights => rows * value.width() * dim,
+            Self::Put => rows * (8 + 4 * dim),
             Self::HotRows => words(2 * rows) + rows * 4 * dim,
             Self::HotSums => words(3 * rows) + rows * 4 * dim,
             Self::RowSums => rows * (16 + 8 * dim),
@@ -91,7 +144,6 @@ impl RowKind {
             Self::Counts => 9 * rows,
             Self::Report => 12 * rows,
             Self::Pull => 8 * rows,
-            Self::Weights => rows * 4 * dim,
             Self::News | Self::Decision | Self::Problem => rows,
             Self::Acknowledgement => 4 * rows,
             Self::End | Self::Restorable => 0,
@@ -99,13 +151,20 @@ impl RowKind {
         words(columns)
     }
 
-    /// Most rows of `dim` values that fit into `room` bytes after both headers.
+    /// Most rows of `dim` values of 32 bits that fit into `room` bytes after both headers.
     #[must_use]
     pub fn rows_for(self, room: usize, dim: usize) -> usize {
+        self.rows_of(room, dim, RowValue::Float32)
+    }
+
+    /// The same for values of a type, where the kind may have it.
+    #[must_use]
+    pub fn rows_of(self, room: usize, dim: usize, value: RowValue) -> usize {
         // Four rows need no padding, so larger numbers are as many fours and a rest.
-        let four = self.payload_len(4, dim) - self.payload_len(0, dim);
-        let fours = room.saturating_sub(self.payload_len(0, dim)).checked_div(four).unwrap_or(0);
-        let fits = |rows: &usize| self.payload_len(*rows, dim) <= room;
+        let len = |rows| self.payload_len_of(rows, dim, value);
+        let four = len(4) - len(0);
+        let fours = room.saturating_sub(len(0)).checked_div(four).unwrap_or(0);
+        let fits = |rows: &usize| len(*rows) <= room;
         (4 * fours..4 * fours + 4).rev().find(fits).unwrap_or(0)
     }
 
@@ -162,7 +221,8 @@ impl<'a> RowPacket<'a> {
         let (rows, payload) = RowHeader::ref_from_prefix(rest)
             .map_err(|_| ParseError::Truncated { have: bytes.len(), need })?;
         let (count, dim) = (usize::from(rows.rows.get()), usize::from(rows.dim.get()));
-        let len = kind.payload_len(count, dim);
+        let value = RowValue::of(kind, Flags(header.flags.get()));
+        let len = kind.payload_len_of(count, dim, value);
         let is_whole = kind.has_rows(count) && kind.has_dim(dim);
         let is_said = len == 4 * usize::from(header.value_count.get());
         if !is_whole || !is_said || len > MAX_PAYLOAD - ROW_HEADER_LEN {
@@ -247,11 +307,28 @@ impl<'a> RowPacket<'a> {
         )
     }
 
-    /// The values, row after row: little-endian float32, or int32 where [`Flags::FLOAT`] is not set.
+    /// Type of the values.
+    #[must_use]
+    pub fn value(&self) -> RowValue {
+        RowValue::of(self.kind, Flags(self.header.flags.get()))
+    }
+
+    /// Bits of the values, row after row, where they have 16; none otherwise.
+    #[must_use]
+    pub fn narrow_values(&self) -> &'a [zerocopy::byteorder::little_endian::U16] {
+        let is_narrow = self.value() != RowValue::Float32;
+        let begin = if is_narrow && self.kind == RowKind::Push { 8 * self.count() } else { 0 };
+        let values = self.count() * usize::from(self.rows.dim.get());
+        self.column(begin, if is_narrow { values } else { 0 })
+    }
+
+    /// The values, row after row: little-endian float32, or int32 where [`Flags::FLOAT`] is not set; none where they have
+    /// 16 bits.
     #[must_use]
     pub fn values(&self) -> &'a [zerocopy::byteorder::little_endian::F32] {
         let values = self.count() * usize::from(self.rows.dim.get());
         match self.kind {
+            _ if self.value() != RowValue::Float32 => &[],
             RowKind::Push | RowKind::Return | RowKind::Put => self.column(8 * self.count(), values),
             RowKind::Report => self.column(8 * self.count(), self.count()),
             RowKind::HotRows => self.column(words(2 * self.count()), values),
@@ -306,9 +383,14 @@ impl RowDraft {
     pub fn new(kind: RowKind) -> Self {
         let rows = zerocopy::FromZeros::new_zeroed();
         let header: Header = zerocopy::FromZeros::new_zeroed();
-        let flags = Flags::LITTLE_ENDIAN.with(Flags::FLOAT).0.into();
+        let flags = RowValue::Float32.flags().0.into();
         let (magic, version, kind) = (MAGIC.into(), VERSION, kind as u8);
         Self { header: Header { magic, version, kind, flags, ..header }, rows }
+    }
+
+    /// Has the values be of this type, where the kind may have it.
+    pub fn set_value(&mut self, value: RowValue) {
+        self.header.flags = value.flags().0.into();
     }
 
     /// Appends the packet with these columns to `out`.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wiresum_wire::{
     ACKNOWLEDGEMENT_WORDS, Flags, HEADER_LEN, Kind, MAX_PACKET_ROWS, MAX_PAYLOAD, MAX_ROW_VALUES,
-    Packet, ParseError, ROW_HEADER_LEN, RowDraft, RowKind, RowPacket, SwitchPacket,
+    Packet, ParseError, ROW_HEADER_LEN, RowDraft, RowKind, RowPacket, RowValue, SwitchPacket,
 };
 
 /// Hot rows 0x10000 and 0x10007 with one value each, 1.0 and -2.0, of worker 2 in round 5: packet 3, map 9.
@@ -188,4 +188,33 @@ fn flags_say_what_lanes_are() {
     let packet = RowPacket::parse(&whole).expect("well-formed");
     let flags = Flags(packet.header.flags.get());
     assert!(flags.contains(Flags::LITTLE_ENDIAN.with(Flags::FLOAT)));
+}
+
+#[test]
+fn values_of_16_bits_are_read_where_a_kind_may_have_them() {
+    for (value, flags) in [(RowValue::Float16, 0x1005), (RowValue::Bfloat16, 0x9005)] {
+        let mut push = draft(RowKind::Push, 2, 3);
+        push.set_value(value);
+        let mut columns = vec![0; 16];
+        columns.extend([1, 2, 3, 4, 5, 6].map(u16::to_le_bytes).concat());
+        let bytes = emit(push, &columns);
+        let packet = RowPacket::parse(&bytes).unwrap();
+        assert_eq!((packet.value(), packet.header.flags.get()), (value, flags));
+        assert_eq!(
+            packet.narrow_values().iter().map(|v| v.get()).collect::<Vec<_>>(),
+            [1, 2, 3, 4, 5, 6]
+        );
+        assert!(packet.values().is_empty());
+        // As many bytes as values of 32 bits take are too many.
+        let columns = vec![0; RowKind::Push.payload_len(2, 3)];
+        assert_eq!(RowPacket::parse(&emit(push, &columns)).unwrap_err().name(), "payload_length");
+    }
+    let mut odd = draft(RowKind::Weights, 1, 3);
+    odd.set_value(RowValue::Float16);
+    let bytes = emit(odd, &[1, 0, 2, 0, 3, 0]);
+    assert_eq!(RowPacket::parse(&bytes).unwrap().narrow_values().len(), 3);
+    let room = MAX_PAYLOAD - ROW_HEADER_LEN;
+    let rows = RowKind::Push.rows_of(room, 16, RowValue::Float16);
+    assert!(RowKind::Push.payload_len_of(rows, 16, RowValue::Float16) <= room);
+    assert!(RowKind::Push.payload_len_of(rows + 1, 16, RowValue::Float16) > room);
 }

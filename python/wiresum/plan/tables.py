@@ -16,7 +16,7 @@ MAX_DIMENSION = 256
 """A row of float32 then still fits one packet of 1,500 bytes."""
 VALUE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 STATE_BYTES = VALUE_BYTES["float32"]
-"""Size of each number that an optimizer keeps, whatever the type of the row."""
+"""Size of each number that a server keeps, of a row or of its optimizer's state, whatever the type of the row."""
 
 FORMAT: Final = "wiresum-tables/1"
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -66,11 +66,11 @@ class Table(Document):
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all rows with the optimizer's state, without what finds a row."""
+        """Bytes of all rows with the optimizer's state, all in float32 at servers, without what finds a row."""
         from wiresum import _native
 
         state = _native.optimizer_state_len(self.optimizer.model_dump_json(), self.dimension)
-        return self.rows * (self.row_bytes + STATE_BYTES * state)
+        return self.rows * STATE_BYTES * (self.dimension + state)
 
 
 class Tables(FileDocument):
@@ -111,9 +111,16 @@ class Tables(FileDocument):
 def _planned(table: object) -> object:
     """A job's table as plans have it; what is none stays as it is, for the error that names it."""
     match table:
-        case {"name": name, "rows": {"counted": rows}, "dim": dimension, "optimizer": {"name": optimizer, **settings}}:
+        case {
+            "name": name,
+            "rows": {"counted": rows},
+            "dim": dimension,
+            "optimizer": {"name": optimizer, **settings},
+            **others,
+        }:
             stepped = {"name": optimizer} | {name: value for name, value in settings.items() if name == "lr"}
-            return {"name": name, "rows": rows, "dimension": dimension, "features": [name], "optimizer": stepped}
+            fields = {"name": name, "rows": rows, "dimension": dimension, "features": [name], "optimizer": stepped}
+            return fields | {name: value for name, value in others.items() if name == "type"}
     return table
 
 

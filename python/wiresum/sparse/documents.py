@@ -10,7 +10,7 @@ from wiresum.document import Document, FileDocument
 from wiresum.errors import PlanError, TraceError, WiresumError
 from wiresum.plan.members import U16, U32, SocketAddress
 from wiresum.plan.rows import ETHERNET_PACKET_BYTES, RowInitial
-from wiresum.plan.tables import MAX_DIMENSION, OptimizerName
+from wiresum.plan.tables import MAX_DIMENSION, OptimizerName, Type
 from wiresum.plan.tracking import Tracking
 
 U64 = Annotated[int, Field(ge=0, lt=1 << 64)]
@@ -50,6 +50,7 @@ class JobTable(Document):
         name: for people.
         rows: `counted`: numbers from 0; `hashed`: any 64 bits, of which servers keep so many.
         dim: values of a row.
+        type: of the values that workers push and are told; servers keep and step float32.
         optimizer: its name, with its hyperparameters.
         initial: what rows begin with.
         seed: of what rows begin with.
@@ -62,6 +63,7 @@ class JobTable(Document):
     name: str
     rows: dict[Literal["counted", "hashed"], Annotated[int, Field(gt=0, lt=1 << 64)]]
     dim: Annotated[int, Field(ge=1, le=MAX_DIMENSION)]
+    type: Type = "float32"
     optimizer: dict[str, Any] = Field(
         json_schema_extra={"properties": {"name": {"enum": list(get_args(OptimizerName))}}}
     )

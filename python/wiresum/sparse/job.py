@@ -164,5 +164,6 @@ def _row_of(number: int, table: Table) -> dict[str, Any]:
         "name": table.name,
         "rows": {"hashed" if table.ids == "hashed" else "counted": table.rows},
         "dim": table.dimension,
+        "type": table.type,
         "optimizer": table.optimizer.model_dump(),
     }

@@ -260,7 +260,7 @@ impl HotRows {
 pub(crate) mod tests {
     use super::*;
     use crate::optimizer::{Optimizer, Sgd};
-    use crate::table::Initial;
+    use crate::table::{Initial, ValueType};
 
     pub(crate) fn table(id: u16, rows: RowIds, dim: u16) -> TableSpec {
         let optimizer = Optimizer::Sgd(Sgd { lr: 0.1 });
@@ -271,6 +271,7 @@ pub(crate) mod tests {
             name,
             rows,
             dim,
+            value: ValueType::default(),
             optimizer,
             initial,
             seed,

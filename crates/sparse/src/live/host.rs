@@ -366,8 +366,8 @@ impl Host {
         };
         exchange.turn(server);
         let (job, room, peer) = (job.job_id(), job.room(), exchange.sender() as u8);
-        let keys = running.keys();
-        let envelope = |node| Envelope { job, keys, node, peer, incarnation: *own, room };
+        let (keys, incarnation, may_narrow) = (running.keys(), *own, false);
+        let envelope = |node| Envelope { job, keys, node, peer, incarnation, room, may_narrow };
         exchange.poll(now, envelope, |to, bytes| outbox.push_back((to, bytes.to_vec())));
     }
 
@@ -442,7 +442,8 @@ impl Host {
     fn envelope(&self, node: u16, peer: Sender) -> Envelope {
         let keys = self.running.as_ref().map(NodeKeys::keys).unwrap_or_default();
         let (job, room) = (self.job.job_id(), self.job.room());
-        Envelope { job, keys, node, peer: peer as u8, incarnation: self.own, room }
+        let (peer, may_narrow) = (peer as u8, self.job.has_narrow_values());
+        Envelope { job, keys, node, peer, incarnation: self.own, room, may_narrow }
     }
 
     /// Begins a snapshot of a server that serves a job; its first piece.

@@ -14,7 +14,7 @@ use crate::packet::Renewal;
 use crate::server::ServerSpec;
 use crate::sum::MAX_CONTRIBUTORS;
 use crate::summer::SummerSpec;
-use crate::table::{Shards, TableError, TableSpec};
+use crate::table::{Shards, TableError, TableSpec, ValueType};
 use crate::tracking::{Follow, HotSet, Tracking};
 use crate::worker::WorkerSpec;
 
@@ -291,6 +291,12 @@ impl Job {
         Shards(self.servers.len() as u16)
     }
 
+    /// Whether a table has values of 16 bits.
+    #[must_use]
+    pub fn has_narrow_values(&self) -> bool {
+        self.tables.iter().any(|table| table.value != ValueType::Float32)
+    }
+
     /// Bytes of a packet after its headers, in whole words.
     #[must_use]
     pub fn room(&self) -> usize {
@@ -302,8 +308,10 @@ impl Job {
     pub(super) fn has_room_for_answer(&self, message: &ToServer) -> bool {
         let ToServer::Pull { table, keys, with_state, .. } = message else { return true };
         let spec = self.tables.iter().find(|spec| spec.id == *table);
-        let most =
-            |spec: &TableSpec| RowKind::Weights.rows_for(self.room(), spec.len_of(*with_state));
+        let most = |spec: &TableSpec| {
+            let value = spec.value_of(*with_state).in_packets();
+            RowKind::Weights.rows_of(self.room(), spec.len_of(*with_state), value)
+        };
         spec.is_none_or(|spec| keys.len() <= most(spec))
     }
 

@@ -220,6 +220,7 @@ impl Member {
 
     fn envelope(&self, node: u16) -> Envelope {
         let (job, keys, room) = (self.job.job_id(), self.keys.keys(), self.job.room());
-        Envelope { job, keys, node, peer: self.rank as u8, incarnation: 0, room }
+        let (peer, may_narrow) = (self.rank as u8, self.job.has_narrow_values());
+        Envelope { job, keys, node, peer, incarnation: 0, room, may_narrow }
     }
 }

@@ -1,16 +1,17 @@
 //! From messages to datagrams.
 
-use wiresum_wire::{RowDraft, RowKind};
+use wiresum_wire::{RowDraft, RowKind, RowValue};
 
 use super::{Envelope, long};
 use crate::message::{FromServer, FromSwitch, HotSums, Report, ToServer, ToSwitch};
 use crate::sending::{DECISION, END};
-use crate::table::TableId;
+use crate::table::{TableId, narrowed, narrowest};
 
 /// A packet in the making.
 struct Draft {
     headers: RowDraft,
     columns: Vec<u8>,
+    may_narrow: bool,
 }
 
 impl Draft {
@@ -78,6 +79,16 @@ impl Draft {
         self.column(values.iter().map(|value| value.to_le_bytes()))
     }
 
+    /// Values that have 16 bits in the packet where that is exact, and the job has a table of such values.
+    fn narrow_values(mut self, values: &[f32]) -> Self {
+        let value = if self.may_narrow { narrowest(values) } else { RowValue::Float32 };
+        self.headers.set_value(value);
+        if value == RowValue::Float32 {
+            return self.values(values);
+        }
+        self.column(values.iter().map(|number| narrowed(*number, value).to_le_bytes()))
+    }
+
     fn sums(self, sums: &HotSums) -> Self {
         let draft = self.rows(sums.positions.len(), sums.values.len());
         let draft = draft.offsets(sums.positions.iter().copied()).bytes(&sums.contributors);
@@ -93,7 +104,8 @@ impl Draft {
 
 impl Envelope {
     fn begin(&self, kind: RowKind, round: u32, number: u32) -> Draft {
-        Draft { headers: self.draft(kind, round, number), columns: Vec::new() }
+        let (headers, may_narrow) = (self.draft(kind, round, number), self.may_narrow);
+        Draft { headers, columns: Vec::new(), may_narrow }
     }
 
     /// A message to a server: `send` gets each of its datagrams.
@@ -102,7 +114,7 @@ impl Envelope {
             ToServer::Push { round, sequence, map_version, table, keys, values } => {
                 let draft = self.begin(RowKind::Push, *round, *sequence).map(*map_version);
                 let draft = draft.table(*table).rows(keys.len(), values.len());
-                draft.numbers(keys).values(values).send(send);
+                draft.numbers(keys).narrow_values(values).send(send);
             }
             ToServer::Sums { round, sequence, map_version, rows } => {
                 let draft = self.begin(RowKind::HotSums, *round, *sequence).map(*map_version);
@@ -157,7 +169,7 @@ impl Envelope {
             FromServer::Rows { version, request, table, dim, values } => {
                 let rows = values.len() / usize::from(*dim).max(1);
                 let draft = self.begin(RowKind::Weights, *version, *request).table(*table);
-                draft.rows(rows, values.len()).values(values).send(send);
+                draft.rows(rows, values.len()).narrow_values(values).send(send);
             }
         }
     }

@@ -35,6 +35,8 @@ pub struct Envelope {
     pub incarnation: u32,
     /// Bytes of a packet after its headers.
     pub room: usize,
+    /// Whether values that fit 16 bits have no more in packets: where the job has a table of such values.
+    pub may_narrow: bool,
 }
 
 impl Envelope {

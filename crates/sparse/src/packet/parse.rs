@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use wiresum_wire::{Flags, RowKind, RowPacket};
+use wiresum_wire::{Flags, RowKind, RowPacket, RowValue};
 
 use super::Assembly;
 use crate::hot::RowId;
 use crate::message::{FromServer, FromSwitch, HotSums, Report, ToServer, ToSwitch};
 use crate::reception::MAX_PACKETS;
-use crate::table::{Row, TableId};
+use crate::table::{Row, TableId, widened};
 
 /// What a server is told; nothing while parts are missing, or if the packet is for somebody else.
 pub fn to_server(packet: &RowPacket<'_>, assembly: &mut Assembly) -> Option<ToServer> {
@@ -139,7 +139,11 @@ fn keys(packet: &RowPacket<'_>) -> Vec<u64> {
 
 fn floats(packet: &RowPacket<'_>) -> Option<Vec<f32>> {
     let is_float = Flags(packet.header.flags.get()).contains(Flags::FLOAT);
-    is_float.then(|| packet.values().iter().map(|value| value.get()).collect())
+    let value = packet.value();
+    is_float.then(|| match value {
+        RowValue::Float32 => packet.values().iter().map(|value| value.get()).collect(),
+        _ => packet.narrow_values().iter().map(|bits| widened(bits.get(), value)).collect(),
+    })
 }
 
 fn text(packet: &RowPacket<'_>) -> String {

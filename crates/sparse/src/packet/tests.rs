@@ -8,14 +8,14 @@ use wiresum_wire::{JobId, RowPacket};
 use super::*;
 use crate::hot::{HotRow, MapChange, RowId, Tier};
 use crate::message::{Closed, FromServer, FromSwitch, HotSums, ToServer, ToSwitch};
-use crate::table::{Row, TableId};
+use crate::table::{Row, TableId, ValueType};
 
 const ROOM: usize = 200;
 
 fn envelope() -> Envelope {
     let ring = Keyring::whole(Secret::from_bytes(b"of a test"));
     let (job, keys) = (JobId(7), RowKeys::new(&ring, 1, Renewal::default()));
-    Envelope { job, keys, node: 2, peer: 5, incarnation: 9, room: ROOM }
+    Envelope { job, keys, node: 2, peer: 5, incarnation: 9, room: ROOM, may_narrow: true }
 }
 
 fn datagrams(emit: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Vec<Vec<u8>> {
@@ -26,9 +26,13 @@ fn datagrams(emit: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Vec<Vec<u8>> {
 
 fn rows(dim: usize) -> impl Strategy<Value = (Vec<u64>, Vec<f32>)> {
     let row = (any::<u64>(), prop::collection::vec(-9.0f32..9.0, dim));
-    prop::collection::vec(row, 1..5).prop_map(|rows| {
+    let types = [ValueType::Float32, ValueType::Float16, ValueType::Bfloat16];
+    let rows = (prop::collection::vec(row, 1..5), prop::sample::select(types.to_vec()));
+    rows.prop_map(|(rows, value)| {
         let (keys, values): (Vec<u64>, Vec<Vec<f32>>) = rows.into_iter().unzip();
-        (keys, values.concat())
+        let mut values = values.concat();
+        value.round(&mut values);
+        (keys, values)
     })
 }
 
@@ -255,6 +259,21 @@ proptest! {
         let near = expected.into_iter().filter(|number| (2_001 - 256..2_001).contains(number));
         prop_assert_eq!(again, [near.chain([2_001]).collect::<Vec<_>>()]);
     }
+}
+
+#[test]
+fn values_that_have_16_bits_take_half_the_bytes_where_the_job_has_such_a_table() {
+    let push = |values: &[f32]| {
+        let (keys, values) = (vec![3], values.to_vec());
+        ToServer::Push { round: 1, sequence: 0, map_version: 1, table: TableId(0), keys, values }
+    };
+    let len = |envelope: Envelope, values: &[f32]| {
+        datagrams(|send| envelope.emit_to_server(&push(values), send))[0].len()
+    };
+    let wide = len(envelope(), &[0.1; 8]);
+    assert_eq!(len(envelope(), &[0.5; 8]), wide - 16);
+    assert_eq!(len(envelope(), &[1.000_976_6; 8]), wide - 16, "float16");
+    assert_eq!(len(Envelope { may_narrow: false, ..envelope() }, &[0.5; 8]), wide);
 }
 
 #[test]

@@ -339,6 +339,7 @@ impl Server {
         }
         let mut values = vec![0.0; keys.len() * usize::from(dim)];
         table.read_all(keys, version, &mut values)?;
+        table.spec().value.round(&mut values);
         Ok((dim, values))
     }
 

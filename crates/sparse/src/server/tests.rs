@@ -3,7 +3,7 @@ use super::*;
 use crate::hot::{FORMAT, HotRow, HotRows, Tier};
 use crate::message::HotSums;
 use crate::optimizer::{Optimizer, Sgd};
-use crate::table::{Initial, Row, RowIds};
+use crate::table::{Initial, Row, RowIds, ValueType};
 use crate::tracking::{Decaying, Tracking};
 
 const TABLE: TableId = TableId(0);
@@ -14,6 +14,7 @@ fn spec(workers: u32, switches: u32, period: u32) -> ServerSpec {
         name: "ads".into(),
         rows: RowIds::Counted(100),
         dim: 2,
+        value: ValueType::default(),
         optimizer: Optimizer::Sgd(Sgd { lr: 1.0 }),
         initial: Initial::Zeros,
         seed: 1,

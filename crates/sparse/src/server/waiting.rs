@@ -100,6 +100,7 @@ impl Server {
         let dim = self.tables[number].spec().dim;
         let mut values = vec![0.0; question.keys.len() * usize::from(dim)];
         let told = self.round.foretell(&self.tables, number, &question.keys, &mut values);
+        self.tables[number].spec().value.round(&mut values);
         let weights = told.map(|()| (dim, values));
         self.answer(from, version, request, question.table, weights);
     }

@@ -3,9 +3,12 @@
 mod initial;
 mod room;
 mod spec;
+mod value;
 
 pub use initial::Initial;
 pub use spec::{MAX_DIM, Part, RowIds, Shards, TableId, TableSpec};
+pub use value::ValueType;
+pub(crate) use value::{narrowed, narrowest, widened};
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Initial, TableError};
+use super::{Initial, TableError, ValueType};
 use crate::mix;
 use crate::optimizer::{Optimizer, Step};
 
@@ -36,6 +36,9 @@ pub struct TableSpec {
     pub rows: RowIds,
     /// Values of a row, 1 to [`MAX_DIM`].
     pub dim: u16,
+    /// What workers push and are told: values of this type. Servers keep and step float32.
+    #[serde(rename = "type", default, skip_serializing_if = "ValueType::is_default")]
+    pub value: ValueType,
     /// What a gradient does to a row.
     pub optimizer: Optimizer,
     /// What rows begin with.
@@ -89,6 +92,12 @@ impl TableSpec {
     #[must_use]
     pub fn len_of(&self, with_state: bool) -> usize {
         if with_state { self.stride() } else { self.dim.into() }
+    }
+
+    /// What the numbers of a row are that workers are told: all that is stored is float32.
+    #[must_use]
+    pub fn value_of(&self, with_state: bool) -> ValueType {
+        if with_state { ValueType::Float32 } else { self.value }
     }
 
     /// Float32 numbers of a row with its state.

@@ -20,6 +20,7 @@ fn spec(rows: RowIds, expire_after: Option<u32>) -> TableSpec {
         name,
         rows,
         dim: DIM,
+        value: ValueType::default(),
         optimizer,
         initial,
         seed: 9,

@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use thiserror::Error;
 use wiresum_netem::Time;
-use wiresum_wire::RowKind;
+use wiresum_wire::{RowKind, RowValue};
 
 use crate::hot::{HotMap, RowId};
 use crate::message::{FromServer, FromSwitch, ToServer, ToSwitch};
 use crate::sending::{DECISION, Sending};
-use crate::table::{Shards, TableId, TableSpec};
+use crate::table::{Shards, TableId, TableSpec, narrowest};
 pub use gradients::Gradients;
 use pulled::Pulled;
 use questions::{FIRST_REQUEST, Line, LineId, MOST_ASKED, Pull, server_of_line};
@@ -63,19 +63,29 @@ impl WorkerSpec {
         }
     }
 
-    /// Rows that fit a packet of a kind with rows of this table; at least one, so that its receiver can refuse it.
-    fn rows_of(&self, kind: RowKind, table: TableId) -> usize {
-        self.rows_stored(kind, table, false)
+    /// Rows of a table, by their values, that the next push has: where all have 16 bits, about twice as many. At least one,
+    /// so that its receiver can refuse it.
+    fn rows_of_push(&self, table: TableId, dim: usize, values: &[f32]) -> usize {
+        let wide = self.rows_stored(RowKind::Push, table, false);
+        let spec = self.tables.iter().find(|spec| spec.id == table);
+        let value = spec.map_or(RowValue::Float32, |spec| spec.value.in_packets());
+        let most = RowKind::Push.rows_of(self.room, dim, value).min(values.len() / dim.max(1));
+        let is_wide = most <= wide || narrowest(&values[..most * dim]) == RowValue::Float32;
+        if is_wide { wide } else { most }
     }
 
     /// As many as both the question and its answer have room for.
     fn rows_of_pulls(&self, table: TableId, with_state: bool) -> usize {
-        self.rows_stored(RowKind::Weights, table, with_state)
-            .min(RowKind::Pull.rows_for(self.room, 0))
-            .max(1)
+        let spec = self.tables.iter().find(|spec| spec.id == table);
+        let most = |spec: &TableSpec| {
+            let value = spec.value_of(with_state).in_packets();
+            RowKind::Weights.rows_of(self.room, spec.len_of(with_state), value)
+        };
+        spec.map_or(1, most).min(RowKind::Pull.rows_for(self.room, 0)).max(1)
     }
 
-    /// As [`Self::rows_of`], of rows with the optimizer's state where there is one.
+    /// Rows that fit a packet of a kind with rows of this table, of float32, with the optimizer's state where there is one;
+    /// at least one.
     fn rows_stored(&self, kind: RowKind, table: TableId, with_state: bool) -> usize {
         let spec = self.tables.iter().find(|spec| spec.id == table);
         kind.rows_for(self.room, spec.map_or(1, |spec| spec.len_of(with_state))).max(1)
@@ -312,6 +322,12 @@ impl Worker {
         values.map(|values| &values[..usize::from(table.dim)])
     }
 
+    /// Rounds weights of a table to its type, as they are told: replicas are float32, and what was pulled is rounded.
+    pub fn round(&self, table: TableId, weights: &mut [f32]) {
+        let spec = self.spec.tables.iter().find(|spec| spec.id == table);
+        spec.into_iter().for_each(|spec| spec.value.round(weights));
+    }
+
     /// A row's weights and state after the last round, from its replica or as pulled by [`Self::pull_stored`].
     #[must_use]
     pub fn stored(&self, row: RowId) -> Option<&[f32]> {
@@ -382,7 +398,7 @@ mod tests {
     use super::*;
     use crate::hot::{FORMAT, HotRows};
     use crate::optimizer::{Optimizer, Sgd};
-    use crate::table::{Initial, RowIds};
+    use crate::table::{Initial, RowIds, ValueType};
 
     #[test]
     fn what_the_job_does_not_have_is_asked_of_a_server_that_it_has() {
@@ -391,6 +407,7 @@ mod tests {
             name: "t".into(),
             rows: RowIds::Counted(10),
             dim: 2,
+            value: ValueType::default(),
             optimizer: Optimizer::Sgd(Sgd { lr: 0.1 }),
             initial: Initial::Zeros,
             seed: 1,

@@ -202,12 +202,15 @@ impl<'a> Packets<'a> {
     fn send_cold(&mut self, sending: &mut Sending<ToServer>) {
         let (round, map_version) = (self.round, self.map.version());
         for (table, cold) in std::mem::take(&mut self.cold) {
-            let rows = self.spec.rows_of(RowKind::Push, table);
             for (server, Cold { keys, values }) in (0..).zip(cold) {
                 let dim = values.len().checked_div(keys.len()).unwrap_or(0);
-                for (keys, values) in keys.chunks(rows).zip(values.chunks((rows * dim).max(1))) {
+                let (mut keys, mut values) = (&keys[..], &values[..]);
+                while !keys.is_empty() {
+                    let rows = self.spec.rows_of_push(table, dim, values).min(keys.len());
+                    let (first, rest) = (keys.split_at(rows), values.split_at(rows * dim));
+                    (keys, values) = (first.1, rest.1);
                     let sequence = self.next(server);
-                    let (keys, values) = (keys.to_vec(), values.to_vec());
+                    let (keys, values) = (first.0.to_vec(), rest.0.to_vec());
                     let push = ToServer::Push { round, sequence, map_version, table, keys, values };
                     sending.send((server, round, sequence), push);
                 }

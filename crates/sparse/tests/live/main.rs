@@ -170,8 +170,11 @@ fn who_has_not_joined_gets_no_answer() {
 
 #[test]
 fn what_is_wrong_in_a_job_is_named() {
+    let has_hot = |job: &Job| job.hot.as_ref().is_some_and(|hot| !hot.rows.is_empty());
+    let jobs = (1..).map(|seed| job(&mut Rng::new(seed)));
+    let right = jobs.into_iter().find(has_hot).expect("some seed makes hot rows");
     let problem = |change: &dyn Fn(&mut Job)| {
-        let mut job = job(&mut Rng::new(1));
+        let mut job = right.clone();
         change(&mut job);
         let text = serde_json::to_string(&job).unwrap();
         match Job::from_json(&text) {

@@ -9,7 +9,7 @@ use wiresum_netem::{Cargo, Conditions, Network, Next, OVERHEAD_BYTES, Rng, Time}
 use wiresum_sparse::hot::{FORMAT as HOT, HotRow, HotRows, RowId, Tier};
 use wiresum_sparse::live::{FORMAT, Host, Job, Member, Renewal};
 use wiresum_sparse::optimizer::{Optimizer, Sgd};
-use wiresum_sparse::table::{Initial, RowIds, TableId, TableSpec};
+use wiresum_sparse::table::{Initial, RowIds, TableId, TableSpec, ValueType};
 use wiresum_wire::{RowKind, RowPacket};
 
 use crate::zipf::Zipf;
@@ -263,6 +263,7 @@ fn job(load: &Load) -> Job {
         name: format!("t{id}"),
         rows,
         dim: DIM,
+        value: ValueType::default(),
         optimizer: Optimizer::Sgd(Sgd { lr: 0.1 }),
         initial: Initial::Zeros,
         seed: 1,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use wiresum_netem::Rng;
 use wiresum_sparse::hot::{FORMAT, HotMap, HotRows, RowId};
 use wiresum_sparse::optimizer::{Adagrad, Ftrl, Optimizer, RowWiseAdagrad, Sgd, SparseAdam, Step};
-use wiresum_sparse::table::{Initial, Row, RowIds, TableId, TableSpec};
+use wiresum_sparse::table::{Initial, Row, RowIds, TableId, TableSpec, ValueType};
 
 /// Keys of rows that tests use: few, so that they meet.
 pub const KEYS: u64 = 24;
@@ -37,6 +37,7 @@ pub fn tables(rng: &mut Rng) -> Vec<TableSpec> {
         name: format!("t{id}"),
         rows: if rng.chance(0.5) { RowIds::Counted(KEYS) } else { RowIds::Hashed(KEYS) },
         dim,
+        value: [ValueType::Float32, ValueType::Float16, ValueType::Bfloat16][rng.below(3) as usize],
         optimizer: optimizer(rng),
         initial: Initial::Normal(1.0),
         seed: rng.next(),
@@ -57,7 +58,11 @@ pub fn gradients(tables: &[TableSpec], rng: &mut Rng) -> Gradients {
             let size = 2f32.powi(rng.below(20) as i32 - 12);
             (rng.below(2001) as f32 - 1000.0) / 1000.0 * size
         };
-        let values = (0..table.dim).map(|_| value(rng)).collect();
+        let mut values: Vec<f32> = (0..table.dim).map(|_| value(rng)).collect();
+        // Mostly numbers that the type has; others are summed as exactly.
+        if rng.chance(0.8) {
+            table.value.round(&mut values);
+        }
         gradients.insert(RowId { table: table.id, key }, values);
     }
     gradients

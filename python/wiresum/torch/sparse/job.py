@@ -92,6 +92,7 @@ def job_tables(
             "name": name,
             "rows": {"counted": module.num_embeddings},
             "dim": module.embedding_dim,
+            "type": type_of(module),
             "optimizer": stepped,
             "initial": INITIAL if initial is None else initial if isinstance(initial, str) else dict(initial),
             "seed": seed,
@@ -100,6 +101,11 @@ def job_tables(
         }
         for number, (name, module) in enumerate(chosen(model, names).items())
     ]
+
+
+def type_of(module: Plain) -> str:
+    """The type of a module's rows, as a job has it: `float32`, `float16` or `bfloat16`."""
+    return str(module.weight.dtype).removeprefix("torch.")
 
 
 def check(job: str | Path, modules: Mapping[str, Plain], optimizer: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -121,6 +127,7 @@ def check(job: str | Path, modules: Mapping[str, Plain], optimizer: dict[str, An
         pairs = {
             "rows": (table["rows"].get("counted", module.num_embeddings), module.num_embeddings),
             "dim": (table["dim"], module.embedding_dim),
+            "type": (table.get("type", "float32"), type_of(module)),
             "optimizer": (whole(stepped), optimizer),
         }
         for field, (its, wanted) in pairs.items():

@@ -165,10 +165,15 @@ impl State {
             has_ended |= !self.open.is_empty();
             for Open { rows, with_state, slot } in std::mem::take(&mut self.open) {
                 let worker = self.member.worker();
+                let table = rows.first().map(|row| row.table); // that of all of them
                 let row = |row| if with_state { worker.stored(row) } else { worker.weights(row) };
                 let rows: Vec<&[f32]> =
                     rows.iter().map(|id| row(*id).expect("it is here")).collect();
-                *slot.lock() = Some(Ok(rows.concat()));
+                let mut values = rows.concat();
+                if let Some(table) = table.filter(|_| !with_state) {
+                    worker.round(table, &mut values);
+                }
+                *slot.lock() = Some(Ok(values));
             }
             let Some(step) = self.steps.pop_front() else { break };
             self.begin(step);

@@ -222,7 +222,7 @@ impl KeyedNode {
         let Some(running) = &self.running else { return };
         let (job, node, incarnation) = (self.job.job_id(), self.node, self.own);
         let keys = running.keys.keys();
-        let envelope = Envelope { job, keys, node, peer, incarnation, room: 0 };
+        let envelope = Envelope { job, keys, node, peer, incarnation, room: 0, may_narrow: false };
         envelope.restorable(0, |bytes| self.outbox.push_back((to, bytes.to_vec())));
     }
 

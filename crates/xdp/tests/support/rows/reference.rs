@@ -8,7 +8,7 @@ use wiresum_sparse::hot::{FORMAT, HotMap, HotRow, HotRows, RowId};
 use wiresum_sparse::message::{FromSwitch, ToSwitch};
 use wiresum_sparse::optimizer::{Optimizer, Sgd};
 use wiresum_sparse::summer::{Summer, SummerSpec};
-use wiresum_sparse::table::{Initial, RowIds, Shards, TableId, TableSpec};
+use wiresum_sparse::table::{Initial, RowIds, Shards, TableId, TableSpec, ValueType};
 use wiresum_wire::{
     Flags, Header, JobKey, MAGIC, MAX_PAYLOAD, ParseError, ROW_HEADER_LEN, RowHeader, RowKind,
     RowPacket, VERSION, Verdict,
@@ -242,6 +242,7 @@ fn summer(dim: u16) -> Summer {
         name: "t".to_owned(),
         rows: RowIds::Counted(u64::from(POSITIONS)),
         dim,
+        value: ValueType::default(),
         optimizer: Optimizer::Sgd(Sgd { lr: 0.1 }),
         initial: Initial::Zeros,
         seed: 0,
