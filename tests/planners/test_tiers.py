@@ -1,6 +1,7 @@
 """Tiers: loads against sets that are sent over links one by one, and thresholds against all others."""
 
 from collections import Counter
+from copy import copy
 
 import numpy as np
 import pytest
@@ -255,3 +256,15 @@ def test_servers_are_counted():
         servers_of(star(4, servers=2), 3)
     assert servers_of(star(4, servers=2), 1) == ["s0"]
     assert servers_of(star(4), beside=True) == ["w0", "w1", "w2", "w3"]
+
+
+def test_hot_rows_of_16_bit_tables_take_as_much_memory_as_others():
+    topology, (wide, _) = two_racks(EVEN, memory=3_000), counted(4)
+    narrow = copy(wide)
+    tables = [table.model_copy(update={"type": "bfloat16"}) for table in wide.tables.tables]
+    narrow.tables = wide.tables.model_copy(update={"tables": tables})
+    limits = []
+    for trace in (wide, narrow):
+        asked = instance(topology, Counts.of(trace, 4, 1), trace)
+        limits.append(asked.hot_rows_limit(set(asked.network.sums_below(asked.network.server_nodes))))
+    assert limits[0] == limits[1] < wide.rows

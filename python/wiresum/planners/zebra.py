@@ -68,7 +68,7 @@ def principle(instance: SparseInstance) -> Principle:
     nodes = network.sums_below(network.server_nodes)
     memory = min((float(network.graph.memory_bytes[node]) for node in nodes), default=np.inf)
     memory = ZEBRA_MEMORY_BYTES if np.isinf(memory) else memory
-    by_memory = int(instance.memory_share * memory // counts.largest_row_bytes)
+    by_memory = int(instance.memory_share * memory // instance.hot_row_bytes)
     by_share = share_rank(counts, instance.wanted_share)
     shares = counts.rows_up_to(1) / counts.pushed
     up_to_knee = knee(counts.rows, lambda ends: shares[np.searchsorted(counts.seen, ends)])

@@ -172,11 +172,6 @@ class Counts:
         """Bytes of the values of a mean pushed row."""
         return float((self.distinct(1) * self._row_bytes).sum() / self.pushed)
 
-    @property
-    def largest_row_bytes(self) -> int:
-        """Bytes of the values of the longest row."""
-        return int(self._row_bytes.max())
-
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {"workers": self.workers, "rounds": self.rounds, "pushed": self.pushed, "union": self.union}

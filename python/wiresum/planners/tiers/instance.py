@@ -48,12 +48,17 @@ class SparseInstance:
             raise PlanError(f"the trace is counted for {self.counts.workers} workers, the topology has {workers}")
         object.__setattr__(self, "network", self.network.of(self.counts))
 
+    @property
+    def hot_row_bytes(self) -> int:
+        """Bytes of the longest row where it is hot: float32 there, whatever the table's type."""
+        return FLOAT_BYTES * max(table.dimension for table in self.tables)
+
     def hot_rows_limit(self, nodes: set[int]) -> int:
         """Most rows that are hot at all of these nodes, by their memory."""
         if not nodes:
             return self.counts.rows
         free_bytes = min(float(self.network.graph.memory_bytes[node]) for node in nodes)
-        row_bytes = self.counts.largest_row_bytes // FLOAT_BYTES * SLOT_VALUE_BYTES + SLOT_BYTES
+        row_bytes = self.hot_row_bytes // FLOAT_BYTES * SLOT_VALUE_BYTES + SLOT_BYTES
         return int(min(free_bytes, self.counts.rows * row_bytes) // row_bytes)
 
 
