@@ -11,13 +11,13 @@ namespace {
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-// Bytes of collectives that have ended, where nobody has set how much may be kept.
+// Bytes of collectives that have ended, besides the last one: ranks are apart by one window of packets at most.
+// What is under way needs the room more.
 constexpr uint64_t kEndedBytes = 64 << 20;
 
-// One half is enough for what has ended: ranks are apart by one window of packets at most.
 ReplayMemory memory_of(const Network &network) {
     const auto bytes = network.replay_bytes;
-    return bytes ? ReplayMemory(*bytes, *bytes / 2, "WIRESUM_REPLAY")
+    return bytes ? ReplayMemory(*bytes, std::min(*bytes / 2, kEndedBytes), "WIRESUM_REPLAY")
                  : ReplayMemory(INT64_MAX, kEndedBytes, "");
 }
 
