@@ -147,7 +147,7 @@ impl Job {
         check_secret(&self.secret)?;
         check_renewal(&self.renewal)?;
         self.validate_tables()?;
-        let room = self.packet_bytes.saturating_sub(HEADER_LEN + ROW_HEADER_LEN);
+        let room = self.room();
         let widest = self.tables.iter().map(|table| table.dim).max().unwrap_or(1);
         let is_too_long = |kind: RowKind| kind.rows_for(room, widest.into()) == 0;
         if [RowKind::Push, RowKind::HotSums].into_iter().any(is_too_long) {
@@ -300,7 +300,7 @@ impl Job {
     /// Bytes of a packet after its headers, in whole words.
     #[must_use]
     pub fn room(&self) -> usize {
-        let room = self.packet_bytes - HEADER_LEN - ROW_HEADER_LEN;
+        let room = self.packet_bytes.saturating_sub(HEADER_LEN + ROW_HEADER_LEN);
         (room / 4 * 4).min(MAX_PAYLOAD - ROW_HEADER_LEN)
     }
 

@@ -189,6 +189,12 @@ fn what_is_wrong_in_a_job_is_named() {
     let rounds = problem(&|job| job.renewal = Renewal { rounds: 17, ..Renewal::default() });
     assert!(rounds.contains("renewal rounds is 17: give a power of two"), "{rounds}");
     assert!(problem(&|job| job.packet_bytes = 60).contains("packet_bytes are 60"));
+    // Longer ones than there are packets are as good as the longest.
+    for packet_bytes in [9000, usize::MAX] {
+        let job = Job { packet_bytes, ..small_job() };
+        let text = serde_json::to_string(&job).expect("a document");
+        assert_eq!(Job::from_json(&text).map(|job| job.room()), Ok(2928));
+    }
     assert!(problem(&|job| job.tables[0].dim = 300).contains("dim is 300"));
     assert!(problem(&|job| job.switches.clear()).contains("switches are none"));
     let every = |period| Some(Tracking::Decaying(Decaying::every(period)));
