@@ -16,6 +16,7 @@ struct ReplayMemory::Books {
 
     std::mutex mutex;
     uint64_t used = 0;
+    uint64_t most_used = 0;
     uint64_t wanted = 0;
     uint64_t spare_bytes = 0;
     std::multimap<uint64_t, at::Tensor> spare; // by length
@@ -26,7 +27,7 @@ struct ReplayMemory::Books {
             return false;
         }
         used += bytes;
-        shrink_to(limit - used);
+        most_used = std::max(most_used, used);
         return true;
     }
 
@@ -42,13 +43,14 @@ struct ReplayMemory::Books {
 
     void give_back(at::Tensor memory) {
         const uint64_t bytes = memory.nbytes();
+        used -= bytes;
         spare_bytes += bytes;
         spare.emplace(bytes, std::move(memory));
-        shrink_to(std::min(ended_limit, limit - used));
+        shrink();
     }
 
-    void shrink_to(uint64_t bytes) {
-        while (spare_bytes > bytes) {
+    void shrink() {
+        while (spare_bytes > most_used - used) {
             spare_bytes -= spare.begin()->first;
             spare.erase(spare.begin());
         }
@@ -65,6 +67,7 @@ ReplayMemory::Lease ReplayMemory::lease(uint64_t bytes) {
     if (!books_->take(bytes)) {
         return nullptr;
     }
+    books_->shrink();
     return {books_.get(), [books = books_, bytes](void *) {
                 std::lock_guard lock(books->mutex);
                 books->used -= bytes;
@@ -78,9 +81,9 @@ ReplayMemory::Loan ReplayMemory::lend_like(const at::Tensor &model) {
         return {};
     }
     at::Tensor memory = books_->memory(bytes);
+    books_->shrink();
     Lease lease{books_.get(), [books = books_, memory](void *) {
                     std::lock_guard lock(books->mutex);
-                    books->used -= memory.nbytes();
                     books->give_back(memory);
                 }};
     return {memory.view(model.scalar_type()).view(model.sizes()), std::move(lease)};

@@ -23,8 +23,8 @@ class ReplayMemory {
     };
 
     // `limit` of all, of which collectives that have ended may take `ended_limit`, and the last of those
-    // besides. Memory that nobody has a lease of takes no more than `ended_limit`, and none beyond the limit.
-    // `setting` names the variable with the limit, for people; empty if there is none to set.
+    // besides. Leased memory and memory that waits for the next lease are together no more than was leased at
+    // one time. `setting` names the variable with the limit, for people; empty if there is none to set.
     ReplayMemory(uint64_t limit, uint64_t ended_limit, std::string setting);
 
     uint64_t ended_limit() const;
