@@ -143,6 +143,29 @@ fn an_empty_switch_takes_another_memory() {
     assert_summed(&second, 1, 5_000);
 }
 
+/// Where the server is not, nothing is lost but time; only addresses of links may change.
+#[test]
+fn a_job_that_runs_is_reached_at_other_addresses() {
+    let place = Place::default();
+    let plan = place.plan(1, SLOTS);
+    let nodes = start(&plan);
+    let mut elsewhere = plan.clone();
+    let links = &mut elsewhere.fabric.as_mut().expect("a fabric").links;
+    links.iter_mut().find(|link| link.id == "l2").expect("to the server").ends[1].address =
+        "127.0.0.1:9".parse().expect("an address");
+    let readdress =
+        |plan: &Plan| nodes[0].ask(&json!({ "version": 1, "request": "readdress", "plan": plan }));
+    std::thread::scope(|scope| {
+        let sums = scope.spawn(|| assert_summed(&plan, 1, 200_000));
+        assert_eq!(readdress(&elsewhere)["ok"], true);
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!sums.is_finished(), "values went to a server that is not there");
+        assert_eq!(readdress(&plan)["ok"], true);
+    });
+    assert_refused(&readdress(&place.plan(1, 2 * SLOTS)), "only addresses of its links");
+    assert_refused(&readdress(&place.plan(2, SLOTS)), "not served here");
+}
+
 #[test]
 fn a_quota_bounds_what_workers_contribute() {
     let plan = Place::default().plan(1, SLOTS);

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address
 from typing import Self
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import PlanNode
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode
 from wiresum.plan.choices import SwitchEngine
 from wiresum.plan.fabric import FabricEnd, FabricLink, PlanFabric
 from wiresum.plan.members import NodeChild, WorkerChild, parse_socket_address
@@ -67,6 +67,12 @@ class SharedNetwork:
         self._indices = {name: self.known[name] if name in self.known else next(free) for name in self.links}
 
     @classmethod
+    def with_spares(cls, schedule: Schedule, topology: Topology, spare: Iterable[Circuit]) -> Self:
+        """As `of`, with circuits that no plan names, for jobs whose circuits fail while they run."""
+        lit = [*(interval.circuits for interval in schedule.intervals), *([circuit] for circuit in spare)]
+        return cls(topology, lit, "udp", numbers(schedule))
+
+    @classmethod
     def of(cls, schedule: Schedule, topology: Topology, engine: SwitchEngine = "udp") -> Self:
         """The network of a schedule's plans, with their numbers."""
         return cls(topology, [interval.circuits for interval in schedule.intervals], engine, numbers(schedule))
@@ -92,6 +98,17 @@ class SharedNetwork:
         """IP address of a link's end at each of its two nodes."""
         link, low = self.links[name], NETWORK + 2 * self._indices[name]
         return {link.source: str(low), link.target: str(low + 1)}
+
+    def ways(self, plan: AggregationPlan) -> dict[str, str]:
+        """The circuit that carries each link of a plan that is one, by the link's name.
+
+        Addresses say so: a job whose circuit has failed keeps the link's name, and has another circuit beneath it.
+        """
+        circuits = set(self._circuits.values())
+        by_number = {self._indices[name]: name for name in circuits}
+        links = plan.fabric.links if plan.fabric else []
+        found = {link.id: by_number.get(_number(link), link.id) for link in links}
+        return {link: name for link, name in found.items() if name in circuits}
 
     def number(self, node: str) -> int:
         """The number of a switch or server in all plans."""

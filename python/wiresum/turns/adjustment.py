@@ -16,13 +16,14 @@ from itertools import pairwise
 
 from wiresum.errors import ScheduleError
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.fabric import FabricEnd, FabricLink
+from wiresum.plan.fabric import FabricLink
 from wiresum.plan.members import NodeChild
 from wiresum.plan.schedule import FORMAT, Interval, Schedule
-from wiresum.plan.shared import PORT, SharedNetwork, numbers
+from wiresum.plan.shared import SharedNetwork, numbers
 from wiresum.topology.circuits import optical_switches
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
+from wiresum.turns.detours import link_of, over
 from wiresum.turns.ports import all_circuits
 
 INSTANT_S = 1e-9
@@ -78,7 +79,7 @@ class Run:
 
     def over(self, links: Mapping[str, FabricLink]) -> Run:
         """The same turns over other links."""
-        return replace(self, plan=_over(self.plan, links))
+        return replace(self, plan=over(self.plan, links))
 
     def rate_bps(self, at_s: float) -> float:
         """What each worker may send at a time; nothing where the job has no turn, or sends as it can."""
@@ -199,20 +200,13 @@ class _Adjusting:
             spare = [other for other in self._circuits if self._network.ends(other) == ends and other not in run.links]
             # Circuits of the schedule have addresses at their ends, others need some.
             tried = [
-                {**links, name: self._link(run.plan, o)} for o in sorted(spare, key=lambda o: o not in self._known)
+                {**links, name: link_of(self._network, run.plan, o, o)}
+                for o in sorted(spare, key=lambda o: o not in self._known)
             ]
             links = next((over for over in tried if self._is_free(run.over(over))), {})
             if not links:
                 return None
         return run.over(links)
-
-    def _link(self, plan: AggregationPlan, name: str) -> FabricLink:
-        """A circuit of the network as a plan has it."""
-        ids = {node.name: node.id for node in plan.nodes}
-        there = self._network.addresses(name).items()
-        return FabricLink(
-            id=name, ends=[FabricEnd(at=NodeChild(node=ids[node]), address=f"{at}:{PORT}") for node, at in there]
-        )
 
     def _is_free(self, run: Run) -> bool:
         """Whether nobody has its ports or its memory at the same time, and no link gets more than it carries."""
@@ -281,25 +275,6 @@ def _runs(schedule: Schedule, at_s: float) -> list[Run]:
             parts[int(name)].append(Part(interval.from_s, until_s, interval.rates_bps.get(name)))
     found = [Run(job, plan, parts[job]) for job, plan in plans.items()]
     return [run for run in found if run.end_s > at_s + INSTANT_S]
-
-
-def _over(plan: AggregationPlan, links: Mapping[str, FabricLink]) -> AggregationPlan:
-    """A plan over other links, each between the same nodes as the one that it replaces."""
-    assert plan.fabric is not None, "only plans of switches name links"
-    there = [links.get(link.id, link) for link in plan.fabric.links]
-    names = {old: new.id for old, new in links.items()}
-    streams = [
-        stream.model_copy(
-            update={
-                "legs": [
-                    leg.model_copy(update={"links": [names.get(link, link) for link in leg.links or []]})
-                    for leg in stream.legs
-                ]
-            }
-        )
-        for stream in plan.streams
-    ]
-    return plan.model_copy(update={"fabric": plan.fabric.model_copy(update={"links": there}), "streams": streams})
 
 
 def _ends(plan: AggregationPlan, name: str) -> set[str]:

@@ -38,6 +38,7 @@ class TurnsDriver(Stage):
         light: its optical switches.
         nodes: its switches and servers.
         gates: of its ranks.
+        network: of the topology, where circuits that no plan names have addresses, too.
         journal: where it notes how far it is; one of a driver that has died is gone on with.
         tell: takes a line about what happens.
 
@@ -53,13 +54,13 @@ class TurnsDriver(Stage):
         nodes: Nodes,
         gates: Gates,
         *,
+        network: SharedNetwork | None = None,
         journal: Journal | None = None,
         tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         plans = plans_of(schedule)
         nodes.require(plans.values())
-        network = SharedNetwork.of(schedule, topology)
-        super().__init__(network, light, nodes, gates, tell)
+        super().__init__(network or SharedNetwork.of(schedule, topology), light, nodes, gates, tell)
         self._schedule, self._journal = schedule, journal
         for job, plan in plans.items():
             self._know(job, plan)
@@ -121,6 +122,10 @@ class TurnsDriver(Stage):
         interval = self._schedule.intervals[before.interval]
         gone = set(map(int, before.running)) - set(self.plans)
         self._running = self._nodes.keep(self.plans.values(), {int(job) for job in interval.plans} & back, gone)
+        for job in sorted(self._running):
+            # The driver before may have put it onto another circuit.
+            if self._uses[job] and self._can_move(job):
+                self._nodes.readdress(self.plans[job])
         self._began_s = time.monotonic() - interval.from_s
         self._tell(f"goes on with interval {before.interval}; jobs {sorted(back)} are back")
         return before.interval
@@ -139,7 +144,8 @@ class TurnsDriver(Stage):
         for job in sorted(jobs):
             if not self._gates.end(job) and patience_s is not None:
                 self._tell(f"job {job} needs longer than its turn; those after it wait")
-                self._gates.open(job)
+                if self._uses[job] <= self._lit:
+                    self._gates.open(job)
         for job in sorted(jobs):
             has_ended = self._await_late(job, patience_s)
             if job not in self._running:

@@ -35,6 +35,7 @@ from wiresum.turns.driver import TurnsDriver, plans_of, secrets_of
 from wiresum.turns.light import Light
 from wiresum.turns.nodes import Nodes
 from wiresum.turns.online import Online, OnlineDriver
+from wiresum.turns.ports import all_circuits
 from wiresum.turns.stage import Seen
 from wiresum.workload.model import Workload, WorkloadJob
 
@@ -100,7 +101,11 @@ class TurnsBed:
             self.plans = plans_of(work)
             self._ways = list(self.plans.values())
             engine: SwitchEngine = "xdp" if any(map(xdp_nodes, self._ways)) else "udp"
-            network = SharedNetwork.of(work, topology, engine)
+            network = (
+                SharedNetwork.of(work, topology, engine)
+                if engine == "xdp"
+                else SharedNetwork.with_spares(work, topology, all_circuits(topology))
+            )
             self.hosts = {job: [worker.name for worker in plan.workers] for job, plan in self.plans.items()}
         self._network = network
         self.bed = Testbed(topology, shared=network, name=name, mtu_bytes=mtu_bytes, loopback=False)
@@ -142,7 +147,9 @@ class TurnsBed:
         """A driver of the schedule, or of what the scheduler says."""
         if isinstance(self.work, Online):
             return OnlineDriver(self.work, self.light, self.nodes, self.gates, tell=tell)
-        return TurnsDriver(self.work, self.topology, self.light, self.nodes, self.gates, tell=tell)
+        return TurnsDriver(
+            self.work, self.topology, self.light, self.nodes, self.gates, network=self._network, tell=tell
+        )
 
     def spawn(
         self, job: int, rank: int, command: Sequence[str], environment: Mapping[str, str] | None = None

@@ -40,6 +40,16 @@ class Nodes:
             content = json.loads(plan.held_by(node.id).to_json())
             control.ask(self.sockets[node.name], "add", plan=content, quota={})
 
+    def readdress(self, plan: AggregationPlan) -> None:
+        """Has all nodes of a plan reach each other at its addresses, while its job runs.
+
+        Raises:
+            ControlError: one refuses, as switches in the kernel do, or does not answer.
+        """
+        for node in plan.nodes:
+            content = json.loads(plan.held_by(node.id).to_json())
+            control.ask(self.sockets[node.name], "readdress", plan=content)
+
     def dismiss(self, plan: AggregationPlan) -> None:
         """Has all nodes of a plan serve its job no more.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -151,7 +151,7 @@ class OnlineDriver(Stage):
     ) -> None:
         nodes.require(online.ways())
         super().__init__(online.network, light, nodes, gates, tell)
-        self._online, self._slots = online, SlotPlans(online, self._cable_bps)
+        self._online, self._slots = online, SlotPlans(online, self._cable_bps, self._ports)
         self._slot_s = float(online.instance["slot_s"])
         self._dark_s = dark_s(online.topology)
         self._jobs = online.maker.jobs
@@ -184,7 +184,6 @@ class OnlineDriver(Stage):
             self._note()
             time.sleep(max(0.0, due_s - self._now_s()))
             self._begin(interval, due_s)
-            self._fail_ports(self.seen.steps[-1].failed)
             self.intervals.append(interval)
             self._keep_light()
             # An order that took long has its time later: half a slot is there to send at least.
@@ -194,14 +193,13 @@ class OnlineDriver(Stage):
             self._journal.end()
         return self.seen
 
-    def _fail_ports(self, failed: Iterable[str]) -> None:
-        """No other job gets the ports of these circuits."""
-        for name in failed:
-            self._slots.ports.fail(self._online.circuits[name].links)
+    def _can_move(self, job: int) -> bool:
+        """A job that has not begun has another plan instead."""
+        return job in self.seen.turns and super()._can_move(job)
 
-    def _lose(self, failed: Mapping[str, str]) -> None:
-        super()._lose(failed)
-        self._fail_ports(failed)
+    def _move(self, job: int, instead: Mapping[str, str]) -> None:
+        super()._move(job, instead)
+        self._slots.plans[job] = self.plans[job]
 
     def _sizes(self) -> dict[int, int]:
         """Ranks of each job."""
@@ -327,5 +325,5 @@ class OnlineDriver(Stage):
             self._left[job] = 0.0
         else:
             self._tell(f"job {job} waits for another circuit: {reason}")
-            del self.plans[job], self._uses[job]
+            del self.plans[job], self._uses[job], self._ways[job]
         self._slots.take_back(job)

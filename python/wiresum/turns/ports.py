@@ -52,6 +52,15 @@ class Ports:
         """Ports that work, by unit: all but those that failed with several others."""
         return dict(Counter(fibre.unit for fibre in self._fibres if not self._is_broken(fibre)))
 
+    def may_light(self, circuit: Circuit) -> bool:
+        """Whether a circuit may get light: it has not failed, nor has a port of it."""
+        ends = [fibre for fibre in self._fibres if fibre.link.id in circuit.links]
+        return frozenset(circuit.links) not in self._failed and not any(map(self._is_broken, ends))
+
+    def doubts(self, circuit: Circuit) -> int:
+        """How many circuits have failed that end at one of these ports."""
+        return sum(not failed.isdisjoint(circuit.links) for failed in self._failed)
+
     def could_join(self, pair: Pair) -> bool:
         """Whether any circuit between two units has not failed."""
         near, far = ([fibre for fibre in self._fibres if fibre.unit == unit] for unit in sorted(pair))

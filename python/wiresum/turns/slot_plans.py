@@ -16,7 +16,7 @@ from wiresum.turns.darkness import darkened
 from wiresum.turns.maker import free_segment
 from wiresum.turns.plans import between_units
 from wiresum.turns.ports import Pair, Ports
-from wiresum.turns.sharing import links_of, within_links
+from wiresum.turns.sharing import within_links
 
 if TYPE_CHECKING:
     from wiresum.turns.online import Online
@@ -34,6 +34,7 @@ class SlotPlans:
     Args:
         online: whom to ask, about which jobs.
         on_cable: how fast who sends that a scheduler gives a mean rate.
+        ports: of the topology, where some may have failed.
 
     Attributes:
         ports: of the topology, with what has failed there.
@@ -41,10 +42,10 @@ class SlotPlans:
         segments: of the memory of each unit, by job.
     """
 
-    def __init__(self, online: Online, on_cable: OnCable) -> None:
+    def __init__(self, online: Online, on_cable: OnCable, ports: Ports | None = None) -> None:
         self._online, self._on_cable = online, on_cable
         self._network, self._jobs = online.network, online.maker.jobs
-        self.ports = Ports(online.topology)
+        self.ports = ports or Ports(online.topology)
         self.plans: dict[int, AggregationPlan] = {}
         self.segments: dict[int, dict[str, int]] = {}
         self._load: Counter[str] = Counter()
@@ -103,7 +104,7 @@ class SlotPlans:
 
     def _circuits(self, job: int) -> set[str]:
         """Circuits that a job's plan names."""
-        return links_of(self.plans[job]) & set(self._online.circuits)
+        return set(self._network.ways(self.plans[job]).values())
 
     def _pairs(self, rate: Rate) -> set[Pair]:
         """Pairs of units between which a job needs circuits."""

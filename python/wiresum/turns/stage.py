@@ -19,8 +19,11 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.schedule import Interval
 from wiresum.plan.shared import SharedNetwork
 from wiresum.turns.darkness import darkened
+from wiresum.turns.detours import Detours, Ways
 from wiresum.turns.light import Light, Ordered
 from wiresum.turns.nodes import Nodes
+from wiresum.turns.ports import Ports
+from wiresum.turns.sharing import within_links
 
 DRAIN_S = 0.005
 """Seconds that packets have until light goes, beyond those in which ranks still hear of results: what one rank has sent
@@ -78,17 +81,37 @@ class Step:
     failed: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Move:
+    """A job that went over to a circuit that is left.
+
+    Attributes:
+        at_s: when, in seconds from the schedule's begin.
+        job: its number.
+        circuit: that has failed, or whose ports others needed.
+        instead: the other one.
+    """
+
+    at_s: float
+    job: int
+    circuit: str
+    instead: str
+
+
 @dataclass
 class Seen:
     """What happened."""
 
     turns: dict[int, Turn] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    mending: int = 0
+    """Circuits that were set up in place of those that have failed."""
 
     @property
     def setups(self) -> int:
         """Circuits that were set up."""
-        return sum(step.added for step in self.steps)
+        return sum(step.added for step in self.steps) + self.mending
 
 
 class Stage:
@@ -106,9 +129,16 @@ class Stage:
         self, network: SharedNetwork, light: Light, nodes: Nodes, gates: Gates, tell: Callable[[str], None]
     ) -> None:
         self._network, self._light, self._nodes, self._gates, self._tell = network, light, nodes, gates, tell
-        self._circuits = {network.name(one) for circuits in network.lit for one in circuits}
+        self._circuits = {network.name(one): one for circuits in network.lit for one in circuits}
         self.plans: dict[int, AggregationPlan] = {}
+        self._ports = Ports(network.topology)
+        self._detours = Detours(network, self._ports)
+        self._ways: dict[int, Ways] = {}
         self._uses: dict[int, set[str]] = {}
+        self._moved: set[int] = set()
+        self._displaced: set[str] = set()
+        self._waiting: set[int] = set()
+        self._now = Interval(from_s=0.0, plans={})
         self._lit: set[str] = set()
         self._has_ordered = False
         self._restored = 0
@@ -122,7 +152,8 @@ class Stage:
     def _know(self, job: int, plan: AggregationPlan) -> None:
         """From now on the job has this plan."""
         self.plans[job] = plan
-        self._uses[job] = {link.id for link in plan.fabric.links} & self._circuits if plan.fabric else set()
+        self._ways[job] = self._network.ways(plan)
+        self._uses[job] = set(self._ways[job].values())
 
     def _tell_of_ranks(self, sizes: Mapping[int, int]) -> None:
         """Tells that all are there, before time counts: whoever prints may have to import first what prints."""
@@ -132,7 +163,8 @@ class Stage:
         return time.monotonic() - self._began_s
 
     def _begin(self, interval: Interval, due_s: float) -> None:
-        now_lit = {self._network.name(one) for one in interval.circuits} - set(self._failed)
+        self._now = interval
+        now_lit = self._wanted(interval)
         dark = darkened(self._network, self._lit, now_lit)
         new = {int(job) for job in interval.plans} - self._running - set(self.seen.turns)
         paused = sorted(job for job in self._running if self._uses[job] & dark)
@@ -144,15 +176,14 @@ class Stage:
                 self._gates.shut(paused)
                 time.sleep(DRAIN_S)
             order_s = self._now_s()
-            wanted = [one for one in interval.circuits if self._network.name(one) in now_lit]
+            wanted = [self._circuits[name] for name in sorted(now_lit)]
             ordered = self._light.order(wanted, lambda: ready.update(self._let_in(new, interval, dark)))
-            failed = {self._network.named(fibres): reason for fibres, reason in ordered.failed.items()}
-            self._failed |= failed
+            failed = self._note_failed(ordered)
             self._lit = now_lit - set(failed)
         else:
             ready.update(self._let_in(new, interval, dark))
         lit_s = self._now_s()
-        self._drop_the_dark()
+        self._mend()
         self._open(self._running - ready, interval)
         step = Step(due_s, self._now_s(), shut_s, order_s, lit_s, paused, ordered.added, ordered.removed, failed)
         self.seen.steps.append(step)
@@ -175,24 +206,104 @@ class Stage:
             if job not in self.seen.turns:
                 self._hand_out([job])
                 self.seen.turns[job] = Turn(self._now_s())
-            self._gates.open(job, interval.rates_bps.get(str(job)))
+            self._gates.open(job, self._rates(interval).get(str(job)))
+
+    def _rates(self, interval: Interval) -> dict[str, float]:
+        """Rates of an interval; who shares a circuit since another one has failed sends less."""
+        plans = {int(job): plan for job, plan in interval.plans.items()}
+        if self._moved.isdisjoint(plans):
+            return interval.rates_bps
+        here = {job: self._detours.renamed(plan, self._ways[job]) for job, plan in plans.items() if job in self._ways}
+        rates = {job: interval.rates_bps[str(job)] for job in here if str(job) in interval.rates_bps}
+        return within_links(rates, here, self._network)
+
+    def _wanted(self, interval: Interval) -> set[str]:
+        """Circuits of an interval, without what has failed and what jobs that have moved need the ports of."""
+        named = {self._network.name(one) for one in interval.circuits} - set(self._failed)
+        moved = set().union(*(self._uses[job] for job in self._running & self._moved)) - set(self._failed)
+        wanted = self._detours.beside(named, moved) | moved
+        self._displaced = named - wanted
+        return wanted
+
+    def _note_failed(self, ordered: Ordered) -> dict[str, str]:
+        failed = {self._network.named(fibres): reason for fibres, reason in ordered.failed.items()}
+        self._failed |= failed
+        self._detours.fail(failed)
+        return failed
+
+    def _mend(self) -> None:
+        """Jobs that lack a circuit which has failed take one that is left, or wait; who can have none is dropped."""
+        while moves := self._moves():
+            names = {name for ways in moves.values() for name in ways.values()}
+            self._light_too(names)
+            for job, ways in moves.items():
+                if set(ways.values()) <= self._lit:
+                    self._move(job, ways)
+            self._open(self._running, self._now)
+        self._drop_the_dark()
+
+    def _moves(self) -> dict[int, dict[str, str]]:
+        """For jobs that lack circuits, those that they can have in their place now."""
+        found: dict[int, dict[str, str]] = {}
+        lacking = {job: self._uses[job] & (set(self._failed) | self._displaced) for job in sorted(self._running)}
+        held = set().union(
+            *(self._uses[job] for job, names in lacking.items() if not names and not self._gates.end(job))
+        )
+        for job, names in lacking.items():
+            if names and self._can_move(job):
+                instead = self._detours.find(names, held | (self._uses[job] - names), self._lit)
+                if instead:
+                    found[job] = instead
+                    held |= (self._uses[job] - names) | set(instead.values())
+        return found
+
+    def _can_move(self, job: int) -> bool:
+        """Whether a job's nodes can take another circuit while it runs; switches in the kernel cannot."""
+        return all(node.engine == "udp" for node in self.plans[job].nodes)
+
+    def _light_too(self, names: AbstractSet[str]) -> None:
+        """Lights circuits beside those that are lit, whose ports they do not need."""
+        wanted = self._detours.beside(self._lit, names) | names
+        if wanted == self._lit:
+            return
+        dark = darkened(self._network, self._lit, wanted)
+        self._gates.shut(sorted(job for job in self._running if self._uses[job] & dark))
+        time.sleep(DRAIN_S)
+        ordered = self._light.order([self._circuits[name] for name in sorted(wanted)])
+        self.seen.mending += ordered.added
+        self._lit = wanted - set(self._note_failed(ordered))
+
+    def _move(self, job: int, instead: Mapping[str, str]) -> None:
+        """Puts a job onto other circuits, which are lit; its ranks notice no more than a pause."""
+        before = self._ways[job]
+        ways = {link: instead.get(name, name) for link, name in before.items()}
+        self._know(job, self._detours.readdressed(self.plans[job], ways))
+        self._nodes.readdress(self.plans[job])
+        self._moved.add(job)
+        self._waiting.discard(job)
+        for name, other in sorted(instead.items()):
+            why = self._failed.get(name, "a job that has begun needs its ports")
+            self._tell(f"job {job} goes over to circuit {other} in place of {name}: {why}")
+            self.seen.moves.append(Move(self._now_s(), job, name, other))
 
     def _keep_light(self) -> None:
         """Orders what should be lit again, where someone or something has changed it, or a job waits in vain.
 
         A circuit that gets no light any more has failed, and jobs whose plans name it are dropped.
         """
-        known = {self._network.name(one): one for circuits in self._network.lit for one in circuits}
+        known = self._circuits
         wanted, doubtful = ([known[name] for name in sorted(names)] for names in (self._lit, self._doubtful()))
         is_changed = self._has_ordered and not self._light.has(wanted)
         if not is_changed and not doubtful:
+            if self._waiting:
+                self._mend()
             return
         if is_changed and self._restored == MOST_RESTORED:
             names = ", ".join(sorted({one.switch for one in known.values()}))
             problem = f"someone else has changed circuits of {names} {MOST_RESTORED} times, as another schedule does"
             raise ScheduleError(f"{problem} that is carried out at the same device; end one of the two")
         again = self._light.order(wanted, doubtful=doubtful)
-        failed = {self._network.named(fibres): reason for fibres, reason in again.failed.items()}
+        failed = self._note_failed(again)
         if is_changed:
             self._restored += 1
             end = f"all but {len(failed)} are lit again" if failed else "what was ordered is lit again"
@@ -211,9 +322,8 @@ class Stage:
 
     def _lose(self, failed: Mapping[str, str]) -> None:
         """Circuits have failed for good, for these reasons."""
-        self._failed |= failed
         self._lit -= set(failed)
-        self._drop_the_dark()
+        self._mend()
 
     def _pass_until(self, moment_s: float) -> None:
         """Sleeps, and looks after the light now and then."""
@@ -236,11 +346,18 @@ class Stage:
     def _drop_the_dark(self) -> None:
         """Jobs whose plans name a circuit that has failed cannot go on: others may have their places and circuits."""
         for job in sorted(self._running):
-            name = next(iter(sorted(self._uses[job] & set(self._failed))), None)
-            if name is not None:
+            failed = sorted(self._uses[job] & set(self._failed))
+            lost = next((name for name in failed if not self._can_move(job) or not self._detours.left(name)), None)
+            if lost is not None:
                 self._nodes.dismiss(self.plans[job])
                 self._running.discard(job)
-                self._drop(job, f"circuit {name}: {self._failed[name]}")
+                self._waiting.discard(job)
+                self._drop(job, f"circuit {lost}: {self._failed[lost]}")
+            elif (failed or self._uses[job] & self._displaced) and job not in self._waiting:
+                self._waiting.add(job)
+                self._gates.shut([job])
+                lacking = ", ".join(failed or sorted(self._uses[job] & self._displaced))
+                self._tell(f"job {job} waits until ports are free for a circuit in place of {lacking}")
 
     def _drop(self, job: int, reason: str) -> None:
         """A job without light is served no more; it goes on without the network if all of its ranks can."""

@@ -63,6 +63,7 @@ impl Node {
     fn carry_out(&mut self, request: &Request) -> Value {
         let done = match request {
             Request::Add { plan, quota } => self.add_job(plan, *quota),
+            Request::Readdress { plan } => self.readdress(plan),
             Request::AddTables { job, quota } => self.add_tables(job, *quota),
             Request::Remove { job } => self.remove_job(JobId(*job)),
             Request::Quota { job, quota } => self.change_quota(JobId(*job), *quota),
@@ -129,6 +130,13 @@ impl Node {
         self.plane.add(held)?;
         self.bound_new(job, quota)?;
         Ok(needed)
+    }
+
+    fn readdress(&mut self, plan: &Plan) -> Result<Value, String> {
+        self.require(plan.job_id())?;
+        let held = plan.clone().held_by(self.id).map_err(|error| error.to_string())?;
+        self.plane.readdress(&held)?;
+        Ok(json!({ "job": plan.job.id }))
     }
 
     /// Serves one more sparse job, if the limits allow it.

@@ -71,6 +71,14 @@ pub trait Plane: Send {
     /// Why not; then nothing has changed.
     fn add(&mut self, plan: &Plan) -> Result<(), String>;
 
+    /// Reaches the neighbours of a job that is served at the addresses of this plan, which differs in nothing else.
+    ///
+    /// # Errors
+    /// Why not; then nothing has changed.
+    fn readdress(&mut self, _plan: &Plan) -> Result<(), String> {
+        Err("this daemon has no links of a fabric, whose addresses could change".to_owned())
+    }
+
     /// Bytes of memory that one more sparse job would take.
     ///
     /// # Errors

@@ -24,6 +24,12 @@ pub enum Request {
         #[serde(default)]
         quota: JobQuota,
     },
+    /// Reach a job's neighbours at the addresses of this plan from now on, while it runs.
+    Readdress {
+        /// The job's plan, which differs in addresses of links alone.
+        #[serde(deserialize_with = "plan")]
+        plan: Box<Plan>,
+    },
     /// Serve one more sparse job.
     AddTables {
         /// What its file says, read and checked as plans are.

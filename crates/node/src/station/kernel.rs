@@ -231,6 +231,13 @@ impl DataPlane for KernelSwitch {
         self.forget(job).map_err(refused)
     }
 
+    /// The program sends to whom it has heard say hello, and nobody says hello in mid-job.
+    fn readdress(&mut self, plan: &Plan) -> Result<(), PlaneError> {
+        let now = addresses(plan, self.node);
+        let is_same = now.iter().all(|(at, address)| self.addresses.get(at) == Some(address));
+        if is_same { Ok(()) } else { Err(PlaneError::Carrier(Fixed.into())) }
+    }
+
     /// None where the slots are there.
     fn memory_for(&self, plan: &Plan) -> Result<usize, StationError> {
         Ok(self.wanted(plan)?.map_or(0, |room| room.bytes()))
@@ -315,6 +322,12 @@ fn unreadable(error: &XdpError) {
     "no plan has a link of this node that ends there; correct the plan, or have it sent over that link"
 )]
 struct Stranger;
+
+#[derive(Debug, Error)]
+#[error(
+    "a switch in the kernel keeps the addresses of a job's neighbours until the job is removed"
+)]
+struct Fixed;
 
 fn refused(error: XdpError) -> PlaneError {
     match error {

@@ -242,6 +242,10 @@ impl Plane for UdpStation {
         self.station.add(plan).map_err(|error| error.to_string())
     }
 
+    fn readdress(&mut self, plan: &Plan) -> Result<(), String> {
+        self.station.readdress(plan).map_err(|error| error.to_string())
+    }
+
     fn remove(&mut self, job: JobId) -> Result<(), String> {
         self.station.remove(job).map_err(|error| error.to_string())
     }

@@ -49,6 +49,14 @@ pub trait DataPlane: Any + Send {
         self.install(job, &[], None)
     }
 
+    /// A job that runs has its neighbours at other addresses from now on.
+    ///
+    /// # Errors
+    /// [`PlaneError`] if it cannot change them; then nothing has changed.
+    fn readdress(&mut self, _plan: &Plan) -> Result<(), PlaneError> {
+        Ok(())
+    }
+
     /// Bytes of slots that one more job would take.
     ///
     /// # Errors

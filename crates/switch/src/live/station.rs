@@ -42,6 +42,12 @@ pub enum StationError {
          allocated once; plan them alike, or start another daemon at another port"
     )]
     Programs(NodeId),
+    /// A job is to be readdressed that is another one, or not here.
+    #[error(
+        "job {0} is not served here with this plan: only addresses of its links may change while it runs; remove and add \
+         it to change more"
+    )]
+    OtherJob(u16),
     /// The program does not fit.
     #[error(transparent)]
     Misfit(#[from] Misfit),
@@ -190,6 +196,22 @@ impl Station {
         self.arrived.retain(|(job, _), _| *job != id);
         self.departed.retain(|(job, _), _| *job != id);
         self.jobs.remove(&id);
+        Ok(())
+    }
+
+    /// Reaches the neighbours of a job elsewhere from now on, while it runs: its sums stay as they are. Nobody else need
+    /// know, as no digest has an address in it.
+    ///
+    /// # Errors
+    /// [`StationError::OtherJob`] if the plan differs in more than addresses of links, or what carries packets refuses.
+    pub fn readdress(&mut self, plan: &Plan) -> Result<(), StationError> {
+        let id = plan.job_id();
+        let job = self.jobs.get_mut(&id).filter(|job| job.digest == plan.digest());
+        let job = job.ok_or(StationError::OtherJob(id.0))?;
+        self.plane.readdress(plan)?;
+        job.plan.fabric.clone_from(&plan.fabric);
+        job.onward = job.plan.onward(self.node);
+        job.neighbours = fabric_neighbours(&job.plan, self.node);
         Ok(())
     }
 
