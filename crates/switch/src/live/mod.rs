@@ -6,6 +6,7 @@
 //! | [`notes`] | hellos and their answers |
 //! | `proofs` | the keys by which both are known |
 //! | [`Station`] | a node: switch, parameter server, or both to different streams |
+//! | `readdress` | neighbours that move while a job runs |
 //! | `renewal` | the keys that values carry |
 //! | `forgotten` | how it gets back what it lost when it started again |
 //! | [`StationState`] | all that a node knows, for the process that goes on with it |
@@ -16,6 +17,7 @@ pub mod notes;
 pub mod parts;
 pub mod plane;
 mod proofs;
+mod readdress;
 mod remains;
 mod renewal;
 mod station;

@@ -43,10 +43,7 @@ pub enum StationError {
     )]
     Programs(NodeId),
     /// A job is to be readdressed that is another one, or not here.
-    #[error(
-        "job {0} is not served here with this plan: only addresses of its links may change while it runs; remove and add \
-         it to change more"
-    )]
+    #[error("job {0} has another plan here: only addresses of its links may change while it runs")]
     OtherJob(u16),
     /// The program does not fit.
     #[error(transparent)]
@@ -66,7 +63,7 @@ pub enum StationError {
 pub(super) struct Job {
     pub(super) plan: Plan,
     /// Digest of the plan, which every hello is compared with.
-    digest: u64,
+    pub(super) digest: u64,
     proofs: Proofs,
     incarnation: Option<u64>,
     pub(super) key: JobKey,
@@ -79,9 +76,9 @@ pub(super) struct Job {
     /// By worker: the last attempt, and the neighbour that it came from.
     back: Vec<Option<(u32, SocketAddr)>>,
     /// By worker: neighbours that its hellos are handed on to.
-    onward: Vec<Vec<SocketAddr>>,
+    pub(super) onward: Vec<Vec<SocketAddr>>,
     /// Where its packets may come from.
-    neighbours: BTreeSet<SocketAddr>,
+    pub(super) neighbours: BTreeSet<SocketAddr>,
     pub(super) places: Vec<Place>,
     pub(super) servings: Vec<Serving>,
     /// What workers may still say to be let in.
@@ -196,22 +193,6 @@ impl Station {
         self.arrived.retain(|(job, _), _| *job != id);
         self.departed.retain(|(job, _), _| *job != id);
         self.jobs.remove(&id);
-        Ok(())
-    }
-
-    /// Reaches the neighbours of a job elsewhere from now on, while it runs: its sums stay as they are. Nobody else need
-    /// know, as no digest has an address in it.
-    ///
-    /// # Errors
-    /// [`StationError::OtherJob`] if the plan differs in more than addresses of links, or what carries packets refuses.
-    pub fn readdress(&mut self, plan: &Plan) -> Result<(), StationError> {
-        let id = plan.job_id();
-        let job = self.jobs.get_mut(&id).filter(|job| job.digest == plan.digest());
-        let job = job.ok_or(StationError::OtherJob(id.0))?;
-        self.plane.readdress(plan)?;
-        job.plan.fabric.clone_from(&plan.fabric);
-        job.onward = job.plan.onward(self.node);
-        job.neighbours = fabric_neighbours(&job.plan, self.node);
         Ok(())
     }
 
@@ -605,7 +586,7 @@ fn require_fabric(plan: &Plan) -> Result<(), StationError> {
     if plan.fabric.is_some() { Ok(()) } else { Err(StationError::NoFabric(plan.job.id)) }
 }
 
-fn fabric_neighbours(plan: &Plan, node: NodeId) -> BTreeSet<SocketAddr> {
+pub(super) fn fabric_neighbours(plan: &Plan, node: NodeId) -> BTreeSet<SocketAddr> {
     let fabric = plan.fabric.iter();
     fabric.flat_map(|fabric| fabric.neighbours(Site::Node(node))).collect()
 }
