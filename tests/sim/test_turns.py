@@ -77,6 +77,22 @@ def test_what_is_announced_is_simulated_as_it_is_planned(written, fidelity):
     assert ends == pytest.approx(planned, rel=2 * SAME)
 
 
+@pytest.mark.parametrize("fidelity", ["trains", "packets"])
+def test_a_timetable_without_slots_is_simulated_as_it_is_planned(written, tmp_path, fidelity):
+    """An interval begins when those have ended that end before it, so that nobody waits for the timetable's end."""
+    made, _ = written
+    rates = carried(instance(network(), JOBS_IN_TURNS, SLOT_S, slots=False), JOBS_IN_TURNS)
+    timetable = schedule(rates, "events")
+    (tmp_path / "events.json").write_text(timetable.model_dump_json(exclude_none=True))
+    outcome = run(made(fidelity, 'timetable = "events.json"\nslots = false\n'), load)
+    assert outcome.end["at_s"] == pytest.approx(timetable.cost.completion_s, rel=SAME)
+    assert outcome.totals["setups"] == timetable.cost.setups
+    assert outcome.totals.get("dark_bytes", 0) == 0
+    ends = {record["job"]: record["end_s"] for record in outcome.rounds}
+    planned = {JOBS_IN_TURNS.jobs[job.job - 1].name: job.end_s for job in timetable.cost.jobs}
+    assert ends == pytest.approx(planned, rel=2 * SAME)
+
+
 @pytest.mark.parametrize("scheduler", ["turns", "fcfs"])
 @pytest.mark.parametrize("fidelity", ["trains", "packets"])
 def test_a_scheduler_in_the_loop_does_as_it_plans_where_nothing_is_in_the_way(written, fidelity, scheduler):
@@ -137,7 +153,7 @@ def test_what_fails_delays_and_loses_no_sum(written, fidelity, fault):
 BAD = {
     "paper": ("paper = true\n", "`paper` is for flows"),
     "lit before": ('before = "even"\n', "`before` is for flows"),
-    "no slots": ("slots = false\n", "`slots` is for flows"),
+    "no slots": ("slots = false\n", "without `slots` a timetable is followed"),
     "a strange unit": ('[[failure]]\nbetween = ["u0", "u9"]\nat_s = 0.0\n', "there is no unit u9"),
     "no timetable": ('timetable = "none.json"\n', "none.json cannot be read"),
 }

@@ -132,7 +132,8 @@ class _Resolver:
         def resolved(over: TurnsOverCircuits, stop_s: float | None = None) -> str:
             self.topology = over.topology
             self.sites = {node.name: index for index, node in enumerate(self.topology.nodes)}
-            known: dict[str, Any] = {"announced": said.announced, "faults": circuits["faults"], "stop_s": stop_s}
+            known: dict[str, Any] = {"announced": said.announced, "waits": not said.slots}
+            known |= {"faults": circuits["faults"], "stop_s": stop_s}
             turns, sites = over.turns(instance, circuits["switch"], **known), self._sites(1 / GRADIENT_PART)
             if fidelity == "packets":
                 return self._content(sites, self._links(), over.jobs(), [], turns=turns)
@@ -142,7 +143,15 @@ class _Resolver:
             if said.timetable is not None:
                 timetable = Timetable.read(self.file.path.parent / said.timetable)
                 return resolved(
-                    followed(network, workload, timetable, instance["dark_s"], fidelity, shifts=said.shifts)
+                    followed(
+                        network,
+                        workload,
+                        timetable,
+                        instance["dark_s"],
+                        fidelity,
+                        shifts=said.shifts,
+                        slots=said.slots,
+                    )
                 )
             options, patience_s = {**circuits["options"], "online": True}, self.scenario.patience_s
             question = Question(network, workload, instance, said.scheduler, options, fidelity, patience_s)

@@ -297,7 +297,7 @@ class Circuits(Document):
             packets and trains.
         scheduler: who is asked at each slot, with what is known then; `wiresum schedule` has the names.
         slot_s: time after which circuits may change.
-        slots: whether they change with slots only; `events` needs false.
+        slots: whether they change with slots only; `events` needs false, and in packets and trains a timetable.
         trees: whether switches of several units may sum a job together.
         before: circuits that are lit at the start: `even` over all units, or `none`.
         paper: count rates as P4INC-AOI does.
@@ -415,9 +415,10 @@ class Scenario(FileDocument):
             ValueError: it is said.
         """
         said = {"paper": circuits.paper, "trees": circuits.trees, "before": circuits.before != "none"}
-        said["slots"] = not circuits.slots
         for field in (name for name, is_said in said.items() if is_said):
             raise ValueError(f"circuits: `{field}` is for flows; leave it out, or set `fidelity` to flows")
+        if not circuits.slots and circuits.timetable is None:
+            raise ValueError("circuits: without `slots` a timetable is followed; name it, or set `fidelity` to flows")
 
     def _is_simple(self) -> None:
         """What a sparse job cannot have yet.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -98,6 +99,7 @@ class TurnsOverCircuits:
         switch: str,
         *,
         announced: bool,
+        waits: bool,
         faults: Sequence[Mapping[str, Any]],
         stop_s: float | None = None,
     ) -> dict[str, Any]:
@@ -107,6 +109,7 @@ class TurnsOverCircuits:
             instance: of schedulers, whose circuits have the rate of cables.
             switch: name of the optical switch.
             announced: whether gates wait for light.
+            waits: whether an interval begins only when jobs have ended that have no rate any more.
             faults: what fails.
             stop_s: when the run stops and says what is seen; all jobs end where absent.
         """
@@ -136,6 +139,7 @@ class TurnsOverCircuits:
             ],
             "jobs": [sorted(index[name] for name in links_of(plan) & set(index)) for plan in self._plans.values()],
             "announced": announced,
+            "waits": waits,
             "faults": list(faults),
             "stop_s": stop_s,
         }
@@ -162,7 +166,14 @@ def on_cable(
 
 
 def followed(
-    topology: Topology, workload: Workload, timetable: Timetable, dark_s: float, fidelity: str, *, shifts: bool = True
+    topology: Topology,
+    workload: Workload,
+    timetable: Timetable,
+    dark_s: float,
+    fidelity: str,
+    *,
+    shifts: bool = True,
+    slots: bool = True,
 ) -> TurnsOverCircuits:
     """The turns of a timetable.
 
@@ -173,6 +184,8 @@ def followed(
         dark_s: of new circuits.
         fidelity: `packets` or `trains`.
         shifts: whether jobs that compute may begin later, so that they send while others compute.
+        slots: whether its circuits change with slots, in which jobs wait for light; without slots their rates begin
+            with it.
 
     Raises:
         ScheduleError: a job cannot run as the timetable says.
@@ -180,9 +193,12 @@ def followed(
     found = assigned(timetable, topology, workload)
     plans = {int(job): plan for one in found.intervals for job, plan in one.plans.items()}
     ends = _ends(timetable)
+    paces = {} if slots else _paces(workload, timetable, fidelity)
     lit = [set[str](), *({found.network.name(circuit) for circuit in one.circuits} for one in found.intervals)]
 
     def rates(index: int, slot: Interval) -> dict[str, float]:
+        if not slots:
+            return {str(rate.job): rate.rate_bps * paces[rate.job] for rate in slot.rates}
         added = lit[index + 1] - lit[index]
         return {
             str(rate.job): on_cable(
@@ -207,6 +223,25 @@ def followed(
         interleaved(told, jobs, found.network, computes_first=True) if shifts else unshifted(told, found.network)
     )
     return TurnsOverCircuits(workload, found.network, {job: plans[job] for job in jobs}, intervals)
+
+
+def _paces(workload: Workload, timetable: Timetable, fidelity: str) -> dict[int, float]:
+    """How much faster than its rates each job sends on the cable, all the time, such that it ends as promised.
+
+    Intervals without slots may be shorter than what a job loses at its two ends.
+    """
+    times: defaultdict[int, float] = defaultdict(float)
+    bits: defaultdict[int, float] = defaultdict(float)
+    for slot in timetable.intervals:
+        for rate in slot.rates:
+            times[rate.job] += slot.until_s - slot.from_s
+            bits[rate.job] += rate.rate_bps * (slot.until_s - slot.from_s)
+    means = {job: bits[job] / seconds for job, seconds in times.items()}
+    return {
+        job: on_cable(workload.jobs[job - 1], mean_bps, times[job], 0.0, fidelity, is_first=True, is_last=True)
+        / mean_bps
+        for job, mean_bps in means.items()
+    }
 
 
 def _ends(timetable: Timetable) -> dict[int, tuple[int, int]]:

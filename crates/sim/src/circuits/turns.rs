@@ -15,6 +15,12 @@ use crate::{Record, SimulationError, Sink};
 /// Relative excess that rounding to picoseconds explains, for packets of any length.
 const SLACK: f64 = 1e-6;
 
+/// Seconds between two looks whether a job has ended that others wait for.
+const LOOK_S: f64 = 0.000_5;
+
+/// Seconds that an interval waits for a job that is late; then others go on without it, as they do live.
+const MOST_LATE_S: f64 = 30.0;
+
 /// A timetable whose circuits are links of the scenario, and whose jobs are the scenario's.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,6 +44,10 @@ pub struct Turns {
     pub jobs: Vec<Vec<usize>>,
     /// Whether gates wait for light. Otherwise they open with their interval, and what meets darkness is lost.
     pub announced: bool,
+    /// Whether an interval begins only when all jobs have ended that have no rate in it or later, as the driver has it;
+    /// all later ones are as late then. Otherwise who is late is served when the timetable is over.
+    #[serde(default)]
+    pub waits: bool,
     /// What fails.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -110,8 +120,13 @@ pub(crate) struct Runner<'a> {
     /// By link: the circuit that it is.
     circuit_of: Vec<Option<u32>>,
     lanes: Vec<[Lane; 2]>,
+    /// By job: the interval in which it has a rate for the last time.
+    last: Vec<usize>,
     next: usize,
     next_turn_s: f64,
+    /// How much later than planned intervals begin, and how much of it the next one has waited.
+    late_s: f64,
+    waited_s: f64,
     lost_bytes: u64,
 }
 
@@ -137,7 +152,10 @@ impl<'a> Runner<'a> {
             is_lit: vec![false; count],
             circuit_of,
             lanes: vec![[Lane::default(); 2]; count],
+            last: last_turns(turns),
             next: 0,
+            late_s: 0.0,
+            waited_s: 0.0,
             next_turn_s: turns.intervals.first().map_or(f64::INFINITY, |turn| turn.from_s),
             lost_bytes: 0,
             turns,
@@ -262,6 +280,13 @@ impl<'a> Runner<'a> {
     /// The next interval begins. After the last one there are circuits for those who are late, tried again from time to
     /// time as long as somebody is.
     fn turn(&mut self, now_s: f64, is_over: &impl Fn(usize) -> bool) {
+        if self.is_waited_for(is_over) {
+            self.late_s += LOOK_S;
+            self.waited_s += LOOK_S;
+            self.next_turn_s = now_s + LOOK_S;
+            return;
+        }
+        self.waited_s = 0.0;
         let mut wanted = vec![0; self.turns.circuits.len()];
         let turn = self.turns.intervals.get(self.next);
         for (job, gate) in self.gates.iter_mut().enumerate() {
@@ -279,11 +304,23 @@ impl<'a> Runner<'a> {
         self.next += 1;
         let last = self.turns.intervals.last().map_or(0.0, |last| last.until_s - last.from_s);
         self.next_turn_s = match (self.turns.intervals.get(self.next), turn) {
-            (Some(next), _) => next.from_s,
-            (None, Some(turn)) => turn.until_s,
+            (Some(next), _) => next.from_s + self.late_s,
+            (None, Some(turn)) => turn.until_s + self.late_s,
             (None, None) if self.gates.iter().any(|gate| gate.wanted_bps > 0.0) => now_s + last,
             (None, None) => f64::INFINITY,
         };
+    }
+
+    /// Whether a job has not ended that has no rate any more in the interval that is due.
+    fn is_waited_for(&self, is_over: &impl Fn(usize) -> bool) -> bool {
+        let is_late = |(job, last): (usize, &usize)| {
+            *last < self.next && self.gates[job].wanted_bps > 0.0 && !is_over(job)
+        };
+        let is_planned = self.next < self.turns.intervals.len();
+        self.turns.waits
+            && is_planned
+            && self.waited_s < MOST_LATE_S
+            && self.last.iter().enumerate().any(is_late)
     }
 
     /// Links that have light now and had none, or the other way round. What waits for a circuit that goes dark is sent
@@ -326,6 +363,15 @@ impl<'a> Runner<'a> {
     }
 }
 
+/// For each job, the last interval in which it has a rate.
+fn last_turns(turns: &Turns) -> Vec<usize> {
+    let mut last = vec![0; turns.jobs.len()];
+    for (index, turn) in turns.intervals.iter().enumerate() {
+        turn.rates.iter().for_each(|(job, _)| last[*job] = index);
+    }
+    last
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Faulty;
@@ -355,6 +401,7 @@ mod tests {
             intervals: vec![turn(0.0, 1.0, 0), turn(1.0, 3.0, 1)],
             jobs: vec![vec![0], vec![1]],
             announced,
+            waits: false,
             faults,
             stop_s: None,
         }
@@ -408,6 +455,16 @@ mod tests {
         let all = changes(&mut runner, &links(), 3.2);
         let of_first = [(1.0, gate(0, 0.0, false)), (3.1, gate(0, RATE_BPS, false))];
         assert!(of_first.iter().all(|one| all.contains(one)), "{all:?}");
+    }
+
+    /// The first job never ends: the second one begins when nobody waits any longer.
+    #[test]
+    fn an_interval_waits_for_who_has_to_end_before_it() {
+        let turns = Turns { waits: true, ..turns(true, Vec::new()) };
+        let mut runner = Runner::new(&turns, 2);
+        let all = changes(&mut runner, &links(), 1.0 + 2.0 * MOST_LATE_S);
+        let (at_s, _) = all.iter().find(|(_, one)| *one == light(1, true)).expect("its turn");
+        assert!((at_s - (1.0 + MOST_LATE_S + 0.1)).abs() < 2.0 * LOOK_S, "{at_s}");
     }
 
     #[test]
