@@ -69,7 +69,7 @@ class SharedNetwork:
     @classmethod
     def with_spares(cls, schedule: Schedule, topology: Topology, spare: Iterable[Circuit]) -> Self:
         """As `of`, with circuits that no plan names, for jobs whose circuits fail while they run."""
-        lit = [*(interval.circuits for interval in schedule.intervals), *([circuit] for circuit in spare)]
+        lit = [*(interval.circuits for interval in schedule.intervals), *_at_one_time(spare)]
         return cls(topology, lit, "udp", numbers(schedule))
 
     @classmethod
@@ -144,6 +144,18 @@ class SharedNetwork:
     def frames(self) -> list[PlanFabric]:
         """One frame for the time before, when nothing is lit, and one for each time after."""
         return [self.frame(circuits) for circuits in ([], *self.lit)]
+
+
+def _at_one_time(circuits: Iterable[Circuit]) -> list[list[Circuit]]:
+    """Circuits in groups that have no port twice: a frame for each would cost seconds with hundreds of circuits."""
+    groups: list[tuple[set[str], list[Circuit]]] = []
+    for circuit in circuits:
+        group = next((one for one in groups if one[0].isdisjoint(circuit.links)), None)
+        if group is None:
+            groups.append(group := (set(), []))
+        group[0].update(circuit.links)
+        group[1].append(circuit)
+    return [group for _, group in groups]
 
 
 def numbers(schedule: Schedule) -> dict[str, int]:
