@@ -21,6 +21,7 @@ struct rows {
     __u32 positions;
     __u32 least; /* position: sums before it have left */
     __u32 dim;
+    __u32 format;   /* of values: FLOATS or their like */
     __u32 zero;     /* see hidden_zero */
     __u32 previous; /* offset of the row before, and 1 */
     __u32 done;     /* rows that were marked */
@@ -39,10 +40,25 @@ static __always_inline struct hot_row *find_row(const struct rows *rows, __u32 o
     return position >= rows->least && position < rows->positions ? bpf_map_lookup_elem(&hot_rows, &index) : 0;
 }
 
-static __always_inline __s32 change(const struct rows *rows, __u32 index, struct hot_row *row, __u16 format,
-                                    enum how how) {
-    void *values = (void *)(long)rows->ctx->data + ((rows->values_at + index * rows->dim * 4) & MAX_OFFSET);
+static __always_inline __s32 change_as(const struct rows *rows, __u32 index, struct hot_row *row,
+                                       __u16 format, enum how how) {
+    __u32 at = rows->values_at + index * rows->dim * width_of(format);
+    void *values = (void *)(long)rows->ctx->data + (at & MAX_OFFSET);
     return change_row(row + 1, values, (void *)(long)rows->ctx->data_end, rows->dim, rows->zero, format, how);
+}
+
+/* A loop for each format, and not one that asks at each value. */
+static __always_inline __s32 change(const struct rows *rows, __u32 index, struct hot_row *row, enum how how) {
+    switch (rows->format) {
+    case FLOATS:
+        return change_as(rows, index, row, FLOATS, how);
+    case BFLOATS:
+        return change_as(rows, index, row, BFLOATS, how);
+    case HALVES:
+        return change_as(rows, index, row, HALVES, how);
+    default:
+        return change_as(rows, index, row, 0, how);
+    }
 }
 
 /* Enters the contributor into a row, if it has a place here and has not been given before. */
@@ -65,33 +81,25 @@ static __always_inline struct hot_row *enter(struct rows *rows, __u32 index) {
     return row;
 }
 
-static __always_inline long take_row(__u32 index, struct rows *rows, __u16 format) {
+static long take_row(__u64 index, struct rows *rows) {
     struct hot_row *row = enter(rows, index);
     if (!row)
         return 1;
     int is_first = row->contributors == rows->bit;
-    rows->excess |=
-        is_first ? change(rows, index, row, format, PUT) : change(rows, index, row, format, RAISE);
+    rows->excess |= is_first ? change(rows, index, row, PUT) : change(rows, index, row, RAISE);
     return rows->excess < 0;
 }
 
 /* Takes back what should not have been added. */
-static __always_inline long give_back_row(__u32 index, struct rows *rows, __u16 format) {
+static long give_back_row(__u64 index, struct rows *rows) {
     struct hot_row *row = find_row(rows, offset_of(rows, index));
     if (!row)
         return 1;
     row->contributors &= ~rows->bit;
     if (row->contributors)
-        change(rows, index, row, format, LOWER);
+        change(rows, index, row, LOWER);
     return 0;
 }
-
-static long take_floats(__u64 index, struct rows *rows) { return take_row(index, rows, WIRESUM_FLAG_FLOAT); }
-static long take_integers(__u64 index, struct rows *rows) { return take_row(index, rows, 0); }
-static long give_back_floats(__u64 index, struct rows *rows) {
-    return give_back_row(index, rows, WIRESUM_FLAG_FLOAT);
-}
-static long give_back_integers(__u64 index, struct rows *rows) { return give_back_row(index, rows, 0); }
 
 /* Stops at a row whose position is not beyond that of the row before. */
 static long compare_offsets(__u64 index, struct rows *rows) {
@@ -111,17 +119,11 @@ static __always_inline int are_ascending(struct rows *rows) {
 }
 
 /* Adds all rows, or none. */
-static __always_inline enum verdict take_rows(struct rows *rows, __u16 format) {
-    if (format)
-        bpf_loop(rows->count, take_floats, rows, 0);
-    else
-        bpf_loop(rows->count, take_integers, rows, 0);
+static __always_inline enum verdict take_rows(struct rows *rows) {
+    bpf_loop(rows->count, take_row, rows, 0);
     if (rows->done == rows->count && rows->excess >= 0)
         return ADDED;
-    if (format)
-        bpf_loop(rows->done, give_back_floats, rows, 0);
-    else
-        bpf_loop(rows->done, give_back_integers, rows, 0);
+    bpf_loop(rows->done, give_back_row, rows, 0);
     return are_ascending(rows) ? WRONG : MALFORMED;
 }
 

@@ -16,7 +16,8 @@ static __always_inline enum parsed parse_rows(struct xdp_md *ctx, struct packet 
         return form;
     __u8 kind = packet->header->kind;
     const struct wiresum_row_header *header = row_header(packet);
-    __u32 rows = get16(&header->rows), wanted = offsets_len(rows) + 4 * rows * get16(&header->dim);
+    __u32 rows = get16(&header->rows), width = width_of(format_of(packet->flags));
+    __u32 wanted = offsets_len(rows) + ((width * rows * get16(&header->dim) + 3) & ~3U);
     int is_read = kind == WIRESUM_ROW_KIND_END || kind == WIRESUM_ROW_KIND_HOT_ROWS;
     return is_read && !has_fitting_len(packet, wanted) ? ILL_FORMED : WELL_FORMED;
 }
@@ -34,6 +35,7 @@ static __always_inline struct rows rows_of(struct xdp_md *ctx, const struct arri
     rows.first_row = stream->first_row;
     rows.positions = stream->positions;
     rows.dim = stream->dim;
+    rows.format = format_of(arrival->packet.flags);
     rows.zero = arrival->packet.zero;
     return rows;
 }
@@ -75,7 +77,7 @@ static __always_inline enum verdict judge_rows(struct xdp_md *ctx, const struct 
         return WRONG;
     struct rows rows = rows_of(ctx, arrival, stream);
     rows.least = stream->left;
-    enum verdict verdict = take_rows(&rows, stream->lanes);
+    enum verdict verdict = take_rows(&rows);
     if (verdict != ADDED)
         return verdict;
     note_number(stream, reception, word, contributor, number, rows.base + rows.previous);

@@ -1,4 +1,7 @@
-"""A rank with a sparse and a dense part, for `wiresum testbed run --tables`; with `tables`, prints its tables."""
+"""A rank with a sparse and a dense part, for `wiresum testbed run --tables`; with `tables`, prints its tables.
+
+Its rows are float32, or of the type that is named first.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,25 @@ ROWS, WIDTH, STEPS = 30, 16, 4
 SETTINGS = {"optimizer": torch.optim.Adagrad, "optimizer_kwargs": {"lr": 0.1}}
 
 
-def model() -> nn.Module:
+class Wide(nn.Module):
+    """What the dense part takes: float32."""
+
+    def forward(self, bags: torch.Tensor) -> torch.Tensor:
+        return bags.float()
+
+
+def model(dtype: torch.dtype) -> nn.Module:
     """A bag, and more dense parameters than the least that the network sums."""
-    return nn.Sequential(nn.EmbeddingBag(ROWS, WIDTH, mode="sum"), nn.Linear(WIDTH, 32))
+    return nn.Sequential(nn.EmbeddingBag(ROWS, WIDTH, mode="sum", dtype=dtype), Wide(), nn.Linear(WIDTH, 32))
 
 
 def main() -> None:
     """Trains, and asserts that all ranks have the same rows, which have changed."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    made = model()
-    if sys.argv[1:] == ["tables"]:
+    named = [one for one in sys.argv[1:] if one != "tables"]
+    made = model(getattr(torch, named[0]) if named else torch.float32)
+    if "tables" in sys.argv:
         print(json.dumps(job_tables(made, **SETTINGS)))
         return
     dist.init_process_group("wiresum")

@@ -17,19 +17,27 @@ HOT = {
 }  # fmt: skip
 
 
-def run(*options: str) -> subprocess.CompletedProcess[str]:
+def run(*options: str, dtype: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs the script over a star of two workers, with rows of a type."""
+    script = [str(SCRIPT), *([dtype] if dtype else [])]
     line = [sys.executable, "-m", "wiresum", "testbed", "run", "star", "--workers", "2", *options, "--json"]
     return subprocess.run(
-        [*line, "--", sys.executable, str(SCRIPT)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        [*line, "--", sys.executable, *script], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
+
+
+def described(path: Path, *dtype: str) -> Path:
+    """The script's tables as a file."""
+    printed = subprocess.run(
+        [sys.executable, str(SCRIPT), "tables", *dtype], capture_output=True, text=True, check=True
+    )
+    path.write_text(printed.stdout)
+    return path
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tables") / "tables.json"
-    printed = subprocess.run([sys.executable, str(SCRIPT), "tables"], capture_output=True, text=True, check=True)
-    path.write_text(printed.stdout)
-    return path
+    return described(tmp_path_factory.mktemp("tables") / "tables.json")
 
 
 @pytest.mark.parametrize(
@@ -50,6 +58,17 @@ def test_a_script_trains_with_the_servers_that_the_testbed_starts(place, servers
         "[0] same rows",
         "[1] same rows",
     ]
+
+
+@pytest.mark.needs("xdp")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rows_of_16_bits_are_summed_in_the_kernel(dtype, tmp_path, name):
+    tables, hot = described(tmp_path / "tables.json", dtype), tmp_path / "hot.json"
+    hot.write_text(json.dumps(HOT))
+    place = ["--rate", "200mbit", "--rows-engine", "xdp", "--tables", str(tables), "--hot", str(hot)]
+    done = run(*place, "--name", name, dtype=dtype)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("same rows") == 2
 
 
 @pytest.mark.parametrize(

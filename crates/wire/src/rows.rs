@@ -72,7 +72,7 @@ numbers! {
     }
 }
 
-/// Types of the values of rows. What workers push and are told may have 16 bits, all else has 32.
+/// Types of the values of rows. Gradients of workers and weights may have 16 bits, all else has 32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowValue {
     /// IEEE 754 binary32.
@@ -115,7 +115,7 @@ impl RowKind {
     /// Whether its values may have 16 bits.
     #[must_use]
     pub fn may_be_narrow(self) -> bool {
-        matches!(self, Self::Push | Self::Weights)
+        matches!(self, Self::Push | Self::HotRows | Self::Weights)
     }
 
     /// Whether a switch is asked or answers; all other kinds are a server's, and an end is either's.
@@ -137,7 +137,7 @@ impl RowKind {
             Self::Push => rows * (8 + value.width() * dim),
             Self::Weights => rows * value.width() * dim,
             Self::Put => rows * (8 + 4 * dim),
-            Self::HotRows => words(2 * rows) + rows * 4 * dim,
+            Self::HotRows => words(2 * rows) + rows * value.width() * dim,
             Self::HotSums => words(3 * rows) + rows * 4 * dim,
             Self::RowSums => rows * (16 + 8 * dim),
             Self::Return => 8 + 4 * dim,
@@ -317,7 +317,11 @@ impl<'a> RowPacket<'a> {
     #[must_use]
     pub fn narrow_values(&self) -> &'a [zerocopy::byteorder::little_endian::U16] {
         let is_narrow = self.value() != RowValue::Float32;
-        let begin = if is_narrow && self.kind == RowKind::Push { 8 * self.count() } else { 0 };
+        let begin = match self.kind {
+            RowKind::Push if is_narrow => 8 * self.count(),
+            RowKind::HotRows if is_narrow => words(2 * self.count()),
+            _ => 0,
+        };
         let values = self.count() * usize::from(self.rows.dim.get());
         self.column(begin, if is_narrow { values } else { 0 })
     }

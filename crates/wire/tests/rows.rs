@@ -213,6 +213,19 @@ fn values_of_16_bits_are_read_where_a_kind_may_have_them() {
     odd.set_value(RowValue::Float16);
     let bytes = emit(odd, &[1, 0, 2, 0, 3, 0]);
     assert_eq!(RowPacket::parse(&bytes).unwrap().narrow_values().len(), 3);
+    // Three offsets and nine values: both columns end at a whole word.
+    let mut hot = draft(RowKind::HotRows, 3, 3);
+    hot.set_value(RowValue::Bfloat16);
+    let columns =
+        [&[0, 1, 0, 2, 0, 3, 0, 0][..], &(1..10u16).flat_map(u16::to_le_bytes).collect::<Vec<_>>()];
+    let bytes = emit(hot, &columns.concat());
+    let packet = RowPacket::parse(&bytes).unwrap();
+    assert_eq!(Vec::from_iter(packet.positions()), [1, 2, 3]);
+    assert_eq!(
+        Vec::from_iter(packet.narrow_values().iter().map(|v| v.get())),
+        Vec::from_iter(1..10)
+    );
+    assert_eq!(packet.payload.len(), 28);
     let room = MAX_PAYLOAD - ROW_HEADER_LEN;
     let rows = RowKind::Push.rows_of(room, 16, RowValue::Float16);
     assert!(RowKind::Push.payload_len_of(rows, 16, RowValue::Float16) <= room);

@@ -12,7 +12,7 @@ use support::rows::{JOB, OVER_IPV4, OVER_IPV6, Pair, load, streams};
 use wiresum_protocol::Quota;
 use wiresum_sparse::packet::{Renewal, RowKeys};
 use wiresum_testkit::seeds::for_each_seed;
-use wiresum_wire::{JobId, JobKey, SubModelId, Verdict};
+use wiresum_wire::{JobId, JobKey, RowValue, SubModelId, Verdict};
 use wiresum_xdp::{HotStream, RowRoom, RowsProgram, XdpError};
 
 /// Random sequences over each version of IP; `WIRESUM_SOAK=200` makes 10⁵ of them.
@@ -57,6 +57,33 @@ fn random_sequences_over_ipv6() {
     if bpf_is_here() {
         compare(OVER_IPV6);
     }
+}
+
+/// Each of them, NaN and Inf among them, in a row of 256.
+#[test]
+fn all_numbers_of_16_bits_are_taken_as_the_reference_does() {
+    if !bpf_is_here() {
+        return;
+    }
+    let (mut program, streams) = (load(OVER_IPV4), streams());
+    let longest = &streams[10];
+    assert_eq!((longest.dim, longest.is_float), (256, true));
+    let mut added = 0;
+    for kind in [RowValue::Float16, RowValue::Bfloat16] {
+        for first in (0..=u32::from(u16::MAX)).step_by(256) {
+            let key = JobKey(u64::from(first) + 1);
+            let mut pair = Pair::new(&mut program, OVER_IPV4, longest.clone(), key);
+            let bits: Vec<u32> = (first..first + 256).collect();
+            for rank in 0..2 {
+                let row = pair.row_of_16_bits(rank, 0, kind, &bits);
+                let verdict =
+                    pair.feed(pair.worker(rank), &row, &format!("{kind:?} from {first:#x}"));
+                added += u32::from(verdict == Verdict::Added);
+            }
+        }
+    }
+    // Of 32 exponents those below 27, four rows each; of 256 those below 138, half a row each.
+    assert_eq!(added, 2 * (2 * 27 * 4 + 2 * 138 / 2));
 }
 
 #[test]

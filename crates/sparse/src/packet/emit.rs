@@ -181,7 +181,7 @@ impl Envelope {
                 let draft = self.begin(RowKind::HotRows, *round, *sequence).map(*map_version);
                 let draft = draft.rows(positions.len(), values.len());
                 let draft = draft.offsets(positions.iter().copied()).whole_words();
-                draft.values(values).send(send);
+                draft.narrow_values(values).send(send);
             }
             ToSwitch::End { round, packets, map_version } => {
                 self.begin(RowKind::End, *round, END).map(*map_version).count(*packets).send(send);

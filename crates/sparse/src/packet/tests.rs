@@ -274,6 +274,12 @@ fn values_that_have_16_bits_take_half_the_bytes_where_the_job_has_such_a_table()
     assert_eq!(len(envelope(), &[0.5; 8]), wide - 16);
     assert_eq!(len(envelope(), &[1.000_976_6; 8]), wide - 16, "float16");
     assert_eq!(len(Envelope { may_narrow: false, ..envelope() }, &[0.5; 8]), wide);
+    let hot = |value: f32| {
+        let (positions, values) = (vec![7], vec![value; 8]);
+        let rows = ToSwitch::Rows { round: 1, sequence: 0, map_version: 1, positions, values };
+        datagrams(|send| envelope().emit_to_switch(&rows, send))[0].len()
+    };
+    assert_eq!([hot(0.5), hot(1.000_976_6)], [hot(0.1) - 16; 2]);
 }
 
 #[test]

@@ -43,12 +43,12 @@ impl ValueType {
 }
 
 /// The narrowest type that has all of these numbers, bit for bit.
-pub(crate) fn narrowest(numbers: &[f32]) -> RowValue {
+pub(crate) fn narrowest<'a>(numbers: impl IntoIterator<Item = &'a f32> + Clone) -> RowValue {
     let is_bfloat = |x: &f32| x.to_bits().trailing_zeros() >= 16;
     let is_half = |x: &f32| f16::from_f32(*x).to_f32().to_bits() == x.to_bits();
-    if numbers.iter().all(is_bfloat) {
+    if numbers.clone().into_iter().all(is_bfloat) {
         RowValue::Bfloat16
-    } else if numbers.iter().all(is_half) {
+    } else if numbers.into_iter().all(is_half) {
         RowValue::Float16
     } else {
         RowValue::Float32

@@ -74,6 +74,17 @@ impl WorkerSpec {
         if is_wide { wide } else { most }
     }
 
+    /// Hot rows, of these by their values, that the next packet has; at least one.
+    fn rows_of_hot<'a>(&self, dim: usize, rows: impl Iterator<Item = &'a [f32]> + Clone) -> usize {
+        let kind = RowKind::HotRows;
+        let mut types = self.tables.iter().map(|spec| spec.value.in_packets());
+        let value = types.find(|value| *value != RowValue::Float32);
+        let most = value.map_or(0, |value| kind.rows_of(self.room, dim, value));
+        let is_narrow = || narrowest(rows.clone().take(most).flatten()) != RowValue::Float32;
+        let wide = kind.rows_for(self.room, dim).max(1);
+        if most > wide && is_narrow() { most } else { wide }
+    }
+
     /// As many as both the question and its answer have room for.
     fn rows_of_pulls(&self, table: TableId, with_state: bool) -> usize {
         let spec = self.tables.iter().find(|spec| spec.id == table);

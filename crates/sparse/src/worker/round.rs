@@ -266,11 +266,12 @@ impl<'a> Packets<'a> {
     fn send_hot(&self, switch: u16, hot: &[((u16, u32), &[f32])], sending: &mut Sending<ToSwitch>) {
         let (round, map_version) = (self.round, self.map.version());
         let dim = self.map.document().dim.into();
-        let most = RowKind::HotRows.rows_for(self.spec.room, dim).max(1);
         let (mut sequence, mut rest) = (0, hot);
         while let Some(((_, base), _)) = rest.first() {
             let is_near = |((_, position), _): &((u16, u32), _)| position - base <= FARTHEST_OFFSET;
-            let (part, behind) = rest.split_at(rest.partition_point(is_near).min(most));
+            let near = &rest[..rest.partition_point(is_near)];
+            let rows = self.spec.rows_of_hot(dim, near.iter().map(|(_, values)| *values));
+            let (part, behind) = rest.split_at(rows.min(near.len()));
             let positions = part.iter().map(|((_, position), _)| *position).collect();
             let values: Vec<&[f32]> = part.iter().map(|(_, values)| *values).collect();
             let values = values.concat();

@@ -17,7 +17,7 @@ use wiresum_sparse::packet::RowKeys;
 use wiresum_wire::control::hello;
 use wiresum_wire::{
     Contributor, Flags, Header, JobId, JobKey, Kind, NodeId, RowDraft, RowHeader, RowKind,
-    SubModelId, Verdict,
+    RowValue, SubModelId, Verdict,
 };
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::layout::{Budget, control_budget};
@@ -169,8 +169,18 @@ impl<'a> Pair<'a> {
         let mut draft = self.draft(RowKind::HotRows, rank, number);
         (draft.rows.rows, draft.rows.dim) =
             ((positions.len() as u16).into(), self.reference.stream.dim.into());
-        draft.emit(&columns(positions, &values), &mut datagram);
+        draft.emit(&columns(positions, &values, RowValue::Float32), &mut datagram);
         udp_frame(self.worker(rank), self.reference.node, &datagram)
+    }
+
+    /// A worker's row of 16-bit numbers, whose bits are these.
+    pub fn row_of_16_bits(&self, rank: u32, number: u32, kind: RowValue, bits: &[u32]) -> Vec<u8> {
+        let mut draft = self.draft(RowKind::HotRows, rank, number);
+        draft.set_value(kind);
+        (draft.rows.rows, draft.rows.dim) = (1.into(), (bits.len() as u16).into());
+        let mut datagram = Vec::new();
+        draft.emit(&columns(&[1], bits, kind), &mut datagram);
+        datagram
     }
 
     /// What the kernel makes of a frame, unasked the reference.
@@ -384,9 +394,10 @@ fn acknowledgement(datagram: &[u8]) -> Vec<u8> {
 }
 
 /// What follows the headers of rows.
-fn columns(offsets: &[u16], values: &[u32]) -> Vec<u8> {
+fn columns(offsets: &[u16], values: &[u32], kind: RowValue) -> Vec<u8> {
     let mut columns: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_be_bytes()).collect();
     columns.resize(columns.len().next_multiple_of(4), 0);
-    columns.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    let bytes = |value: &u32| value.to_le_bytes().into_iter().take(kind.width());
+    columns.extend(values.iter().flat_map(bytes));
     columns
 }

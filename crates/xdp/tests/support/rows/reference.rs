@@ -11,7 +11,7 @@ use wiresum_sparse::summer::{Summer, SummerSpec};
 use wiresum_sparse::table::{Initial, RowIds, Shards, TableId, TableSpec, ValueType};
 use wiresum_wire::{
     Flags, Header, JobKey, MAGIC, MAX_PAYLOAD, ParseError, ROW_HEADER_LEN, RowHeader, RowKind,
-    RowPacket, VERSION, Verdict,
+    RowPacket, RowValue, VERSION, Verdict,
 };
 use wiresum_xdp::HotStream;
 use zerocopy::FromBytes;
@@ -200,8 +200,13 @@ impl Reference {
     fn ask_about_sound_rows(&mut self, rank: u32, packet: &RowPacket<'_>) -> Verdict {
         let (round, sequence) = (packet.header.round.get(), packet.header.fragment.get());
         let map_version = packet.rows.stamp.get();
-        let bits: Vec<u32> =
-            packet.values().iter().map(|value| u32::from_le_bytes(value.to_bytes())).collect();
+        let wide = packet.values().iter().map(|value| u32::from_le_bytes(value.to_bytes()));
+        let widened = |bits: u16| match packet.value() {
+            RowValue::Float16 => half::f16::from_bits(bits).to_f32(),
+            _ => half::bf16::from_bits(bits).to_f32(),
+        };
+        let narrow = packet.narrow_values().iter().map(|bits| widened(bits.get()).to_bits());
+        let bits: Vec<u32> = wide.chain(narrow).collect();
         let float = |bits: &u32| if self.stream.is_float { f32::from_bits(*bits) } else { 0.0 };
         let values = bits.iter().map(float).collect();
         let positions: Vec<u32> = packet.positions().collect();

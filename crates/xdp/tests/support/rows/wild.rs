@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use wiresum_netem::Rng;
-use wiresum_wire::{HEADER_LEN, Header, LaneType, RowKind, RowPacket, Verdict, seal};
+use wiresum_wire::{HEADER_LEN, Header, LaneType, RowKind, RowPacket, RowValue, Verdict, seal};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{POSITIONS, Pair, WORKERS, columns, tier};
@@ -93,9 +93,15 @@ impl Wild {
         draft.rows.rows.set(positions.len() as u16);
         draft.rows.dim.set(dim as u16);
         let offsets: Vec<u16> = positions.iter().map(|position| (position - base) as u16).collect();
-        let values: Vec<u32> = (0..positions.len() * dim).map(|_| value(rng)).collect();
+        let types = [RowValue::Float32, RowValue::Float16, RowValue::Bfloat16];
+        let of_16_bits = pair.stream().is_float && rng.chance(0.5);
+        let kind = if of_16_bits { types[1 + rng.below(2) as usize] } else { types[0] };
+        if of_16_bits {
+            draft.set_value(kind);
+        }
+        let values: Vec<u32> = (0..positions.len() * dim).map(|_| value(rng, kind)).collect();
         let mut datagram = Vec::new();
-        draft.emit(&columns(&offsets, &values), &mut datagram);
+        draft.emit(&columns(&offsets, &values, kind), &mut datagram);
         (pair.worker(rank), datagram)
     }
 
@@ -147,8 +153,22 @@ fn flip(rng: &mut Rng, bytes: &mut [u8], from: usize) {
     }
 }
 
-/// A float32 of any size within the range, at times one at its edges, and seldom one beyond.
-fn value(rng: &mut Rng) -> u32 {
+/// Bits of a number of any size within the range, at times one at its edges, and seldom one beyond.
+fn value(rng: &mut Rng, kind: RowValue) -> u32 {
+    match kind {
+        RowValue::Float32 => float(rng),
+        RowValue::Bfloat16 => float(rng) >> 16,
+        RowValue::Float16 if rng.chance(0.001) => rng.next() as u32 & 0xffff,
+        RowValue::Float16 => {
+            // All exponents that are in range, 0 too.
+            let exponent = rng.below(27) as u32;
+            (rng.next() as u32 & 0x83ff) | exponent << 10
+        }
+    }
+}
+
+/// A float32.
+fn float(rng: &mut Rng) -> u32 {
     const EDGES: [f32; 8] =
         [0.0, -0.0, 4095.9998, -4095.9998, 2.842_171e-14, -1.0e-14, 1.0e-40, 1.0];
     match rng.below(1000) {
