@@ -67,8 +67,9 @@
 #define WIRESUM_MAX_ROW_VALUES 256
 /* Most numbers of a row with its optimizer's state, which keeps two for each value at most. */
 #define WIRESUM_MAX_STORED_VALUES 768
-/* Most hot rows in a packet: with one value each they take 6 bytes of what the row header leaves. */
-#define WIRESUM_MAX_PACKET_ROWS 488
+/* Most hot rows in a packet: with one value of 16 bits each they take 4 bytes of what the row header
+ * leaves. */
+#define WIRESUM_MAX_PACKET_ROWS 732
 /* Most words of an acknowledgement's bitmap: with the first number it is about 257 packets. */
 #define WIRESUM_ACKNOWLEDGEMENT_WORDS 8
 

@@ -163,13 +163,14 @@ def optimizer_state_len(optimizer_json: str, dim: int) -> int:
         wiresum.errors.PlanError: There is no such optimizer.
     """
 
-def row_packet(kind: int, dim: int, packet_bytes: int) -> tuple[int, int]:
+def row_packet(kind: int, dim: int, packet_bytes: int, is_narrow: bool = False) -> tuple[int, int]:
     """Return how many rows of `dim` values the fullest packet of a kind has, and how long it is.
 
     Args:
         kind: Of the packet, one of `wiresum.wire.RowKind`.
         dim: Values of a row.
         packet_bytes: Largest datagram, without the headers of UDP and IP.
+        is_narrow: Whether values have 16 bits, where the kind may have them.
 
     Raises:
         wiresum.errors.SparseError: No row fits.

@@ -70,9 +70,9 @@ MAX_ROW_VALUES: Final = 256
 # Most numbers of a row with its optimizer's state, which keeps two for each value at
 # most.
 MAX_STORED_VALUES: Final = 768
-# Most hot rows in a packet: with one value each they take 6 bytes of what the row
-# header leaves.
-MAX_PACKET_ROWS: Final = 488
+# Most hot rows in a packet: with one value of 16 bits each they take 4 bytes of what
+# the row header leaves.
+MAX_PACKET_ROWS: Final = 732
 # Most words of an acknowledgement's bitmap: with the first number it is about 257
 # packets.
 ACKNOWLEDGEMENT_WORDS: Final = 8

@@ -130,17 +130,19 @@ def test_tables_alone_are_touched_by_rank():
 
 @pytest.mark.parametrize("packet_bytes", [640, 1472, 2944])
 @pytest.mark.parametrize("dim", [1, 3, 16, 64])
-def test_rows_take_what_their_packets_say(packet_bytes, dim):
+@pytest.mark.parametrize("width", [4, 2])
+def test_rows_take_what_their_packets_say(packet_bytes, dim, width):
     kinds = {
         "hot_rows": wire.RowKind.HOT_ROWS, "hot_sums": wire.RowKind.HOT_SUMS,
         "push": wire.RowKind.PUSH, "pull": wire.RowKind.PULL, "weights": wire.RowKind.WEIGHTS,
     }  # fmt: skip
     below = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN
     for name, kind in kinds.items():
-        rows, sent = _native.row_packet(kind, 0 if kind == wire.RowKind.PULL else dim, packet_bytes)
+        values = 0 if kind == wire.RowKind.PULL else dim
+        rows, sent = _native.row_packet(kind, values, packet_bytes, is_narrow=width == 2)
         form = getattr(packets(packet_bytes), name)
-        # Columns end at whole words, and there is a bound on the rows of a packet.
-        assert form.bytes_of(4 * dim) == pytest.approx((sent + below) / rows, rel=0.02), name
+        # Columns end at whole words.
+        assert form.bytes_of(width * dim, 4 * dim) == pytest.approx((sent + below) / rows, rel=0.02), name
 
 
 def test_uneven_workers_are_counted():

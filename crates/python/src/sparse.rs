@@ -14,7 +14,7 @@ use wiresum_sparse::layout::{Pushes, compare};
 use wiresum_sparse::live::Job;
 use wiresum_sparse::optimizer::{Optimizer, Step};
 use wiresum_sparse::table::TableId;
-use wiresum_wire::{HEADER_LEN, MAX_PACKET_ROWS, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind};
+use wiresum_wire::{HEADER_LEN, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind, RowValue};
 
 use crate::errors;
 
@@ -64,19 +64,27 @@ pub fn optimizer_state_len(optimizer_json: &str, dim: usize) -> PyResult<usize> 
     Ok(optimizer.state_len(dim))
 }
 
-/// Rows of the fullest packet of a kind within a datagram, and the bytes of that datagram.
+/// Rows of the fullest packet of a kind within a datagram, and the bytes of that datagram; of 16-bit values, where the kind
+/// may have them and it is asked for.
 #[pyfunction]
-pub fn row_packet(kind: u8, dim: usize, packet_bytes: usize) -> PyResult<(usize, usize)> {
+#[pyo3(signature = (kind, dim, packet_bytes, is_narrow = false))]
+pub fn row_packet(
+    kind: u8,
+    dim: usize,
+    packet_bytes: usize,
+    is_narrow: bool,
+) -> PyResult<(usize, usize)> {
+    let value = if is_narrow { RowValue::Float16 } else { RowValue::Float32 };
     let headers = HEADER_LEN + ROW_HEADER_LEN;
     let room = packet_bytes.saturating_sub(headers).min(MAX_PAYLOAD - ROW_HEADER_LEN) / 4 * 4;
     let kind = RowKind::from_wire(kind);
-    let rows = kind.map_or(0, |kind| kind.rows_for(room, dim).min(MAX_PACKET_ROWS));
+    let rows = kind.map_or(0, |kind| kind.rows_of(room, dim, value));
     let kind = kind.filter(|_| rows > 0).ok_or_else(|| {
         errors::row_error(format!(
             "{packet_bytes} bytes hold no row of {dim} values; allow longer packets"
         ))
     })?;
-    Ok((rows, headers + kind.payload_len(rows, dim)))
+    Ok((rows, headers + kind.payload_len_of(rows, dim, value)))
 }
 
 /// An optimizer (JSON) with all its hyperparameters: those that are left out are the usual ones.

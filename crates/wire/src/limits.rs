@@ -57,8 +57,8 @@ constants! {
     pub const MAX_ROW_VALUES: usize = 256;
     /// Most numbers of a row with its optimizer's state, which keeps two for each value at most.
     pub const MAX_STORED_VALUES: usize = 3 * MAX_ROW_VALUES;
-    /// Most hot rows in a packet: with one value each they take 6 bytes of what the row header leaves.
-    pub const MAX_PACKET_ROWS: usize = (MAX_PAYLOAD - ROW_HEADER_LEN) / 6;
+    /// Most hot rows in a packet: with one value of 16 bits each they take 4 bytes of what the row header leaves.
+    pub const MAX_PACKET_ROWS: usize = (MAX_PAYLOAD - ROW_HEADER_LEN) / 4;
     /// Most words of an acknowledgement's bitmap: with the first number it is about 257 packets.
     pub const ACKNOWLEDGEMENT_WORDS: usize = 8;
 }

@@ -126,7 +126,7 @@ fn every_way_to_be_malformed_has_its_error() {
 #[test]
 fn the_most_rows_that_fit_are_as_many_as_the_kernel_has_bounds_for() {
     let room = MAX_PAYLOAD - ROW_HEADER_LEN;
-    assert_eq!(RowKind::HotRows.rows_for(room, 1), MAX_PACKET_ROWS);
+    assert_eq!(RowKind::HotRows.rows_of(room, 1, RowValue::Float16), MAX_PACKET_ROWS);
     for kind in RowKind::ALL {
         for (room, dim) in [(0, 1), (100, 3), (1424, 16), (room, 1), (room, 256)] {
             let rows = kind.rows_for(room, dim);

@@ -65,6 +65,11 @@ class Table(Document):
         return self.dimension * VALUE_BYTES[self.type]
 
     @property
+    def wide_row_bytes(self) -> int:
+        """The same where they travel as float32, whatever their type."""
+        return self.dimension * VALUE_BYTES["float32"]
+
+    @property
     def stored_bytes(self) -> int:
         """Bytes of all rows with the optimizer's state, all in float32 at servers, without what finds a row."""
         from wiresum import _native

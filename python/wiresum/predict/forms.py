@@ -27,16 +27,19 @@ class Form(NamedTuple):
         copies: how often its values' bytes: 0 for a key alone.
         header_bytes: of a packet, which its rows share.
         room_bytes: that the rows of a packet have.
+        is_wide: whether values travel as float32 whatever their table's type, as sums do.
     """
 
     key_bytes: int
     copies: int = 1
     header_bytes: int = 0
     room_bytes: int = 1
+    is_wide: bool = False
 
-    def bytes_of(self, values: Ints) -> Floats:
-        """Bytes that a row takes, by the bytes of its values."""
-        row = self.key_bytes + self.copies * np.asarray(values, dtype=np.float64)
+    def bytes_of(self, values: Ints, wide_values: Ints | None = None) -> Floats:
+        """Bytes that a row takes, by the bytes of its values, and by those of its values as float32 if they differ."""
+        taken = values if wide_values is None or not self.is_wide else wide_values
+        row = self.key_bytes + self.copies * np.asarray(taken, dtype=np.float64)
         return np.asarray(row + self.header_bytes / np.maximum(1, self.room_bytes // row))
 
 
@@ -70,12 +73,13 @@ def packets(packet_bytes: int = ETHERNET_PACKET_BYTES) -> Forms:
     below = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN
     headers = wire.HEADER_LEN + wire.ROW_HEADER_LEN
 
-    def form(key_bytes: int, copies: int = 1) -> Form:
-        return Form(key_bytes, copies, below + headers, packet_bytes - headers)
+    def form(key_bytes: int, copies: int = 1, *, is_wide: bool = False) -> Form:
+        return Form(key_bytes, copies, below + headers, packet_bytes - headers, is_wide)
 
     dense = (wire.MAX_PAYLOAD + below + wire.HEADER_LEN) / wire.MAX_PAYLOAD
     # Rows of tier B are far apart, so packets of offsets are not full: they are counted as if they had keys.
-    return Forms(form(2), form(3), form(8), form(8), form(8, 0), form(0), dense)
+    sums = form(3, is_wide=True), form(8, is_wide=True)
+    return Forms(form(2), *sums, form(8), form(8, 0), form(0), dense)
 
 
 def tcp() -> Forms:

@@ -137,7 +137,8 @@ class _Rounds:
             yield end, server.name, sent / len(servers)
 
     def _bytes(self, keys: Ints, form: Form) -> float:
-        return float(form.bytes_of(self.planned.trace.row_bytes(keys)).sum()) if len(keys) else 0.0
+        trace = self.planned.trace
+        return float(form.bytes_of(trace.row_bytes(keys), trace.wide_row_bytes(keys)).sum()) if len(keys) else 0.0
 
 
 def _round(job: str, number: int, begin: float, end: float) -> Record:

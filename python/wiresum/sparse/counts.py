@@ -67,19 +67,19 @@ class Counts:
         rounds: that were counted.
         rows: of all tables.
         ranks: of the rows that each worker touched, ascending, by round and worker.
-        row_bytes: of each distinct rank among them, in order of rank.
+        row_bytes: of the values of each distinct rank among them, in order of rank: as they are, and as float32.
 
     Attributes:
         seen: (seen,) ranks that anybody touched, ascending.
     """
 
     def __init__(
-        self, workers: int, rounds: int, rows: int, ranks: Sequence[Sequence[Ints]], row_bytes: Ints | int
+        self, workers: int, rounds: int, rows: int, ranks: Sequence[Sequence[Ints]], row_bytes: tuple[Ints, Ints]
     ) -> None:
         self.workers, self.rounds, self.rows = workers, rounds, rows
         self.seen: Ints = np.unique(np.concatenate([one for of_round in ranks for one in of_round]))
         self._touched = [[np.searchsorted(self.seen, one) for one in of_round] for of_round in ranks]
-        self._row_bytes = np.broadcast_to(np.asarray(row_bytes, dtype=np.int64), self.seen.shape)
+        self._row_bytes, self._wide_row_bytes = row_bytes
         self._distinct: dict[int, Floats] = {}
 
     @classmethod
@@ -105,15 +105,17 @@ class Counts:
         """
         ranking = ranking or trace
         ranks: list[list[Ints]] = []
-        keys: dict[str, Ints] = {"ranks": np.zeros(0, dtype=np.int64), "bytes": np.zeros(0, dtype=np.int64)}
+        known: Ints = np.zeros(0, dtype=np.int64)
+        row_bytes, wide = known, known
         for round in told(first_round, rounds, progress):
             pushed = [trace.pushed(round, worker, workers) for worker in range(workers)]
             union = np.unique(np.concatenate(pushed))
             by_key = ranking.ranks(union, round)
             ranks.append([np.sort(by_key[np.searchsorted(union, one)]) for one in pushed])
-            merged, places = np.unique(np.concatenate([keys["ranks"], by_key]), return_index=True)
-            keys = {"ranks": merged, "bytes": np.concatenate([keys["bytes"], trace.row_bytes(union)])[places]}
-        return cls(workers, rounds, trace.rows, ranks, keys["bytes"])
+            known, places = np.unique(np.concatenate([known, by_key]), return_index=True)
+            row_bytes = np.concatenate([row_bytes, trace.row_bytes(union)])[places]
+            wide = np.concatenate([wide, trace.wide_row_bytes(union)])[places]
+        return cls(workers, rounds, trace.rows, ranks, (row_bytes, wide))
 
     def distinct(self, together: int) -> Floats:
         """(seen,) how often, in a round, a row is touched by at least one of `together` workers.
@@ -134,14 +136,15 @@ class Counts:
         """(seen + 1,) distinct rows of `together` workers among the first seen ranks: none, one, … all."""
         return np.append(0.0, np.cumsum(self.distinct(together)))
 
-    def bytes_up_to(self, together: int, bytes_of: Callable[[Ints], Floats]) -> Floats:
+    def bytes_up_to(self, together: int, bytes_of: Callable[[Ints, Ints], Floats]) -> Floats:
         """(seen + 1,) the same in bytes.
 
         Args:
             together: workers.
-            bytes_of: what rows take, by the bytes of their values.
+            bytes_of: what rows take, by the bytes of their values, and of these as float32.
         """
-        return np.append(0.0, np.cumsum(self.distinct(together) * bytes_of(self._row_bytes)))
+        taken = bytes_of(self._row_bytes, self._wide_row_bytes)
+        return np.append(0.0, np.cumsum(self.distinct(together) * taken))
 
     @cached_property
     def scales(self) -> list[float]:

@@ -94,6 +94,11 @@ class Trace(ABC):
         sizes = np.array([table.row_bytes for table in self.tables.tables])
         return np.asarray(sizes[self.table_of(keys)])
 
+    def wide_row_bytes(self, keys: Ints) -> Ints:
+        """Bytes of each row's values as float32, whatever the table's type."""
+        sizes = np.array([table.wide_row_bytes for table in self.tables.tables])
+        return np.asarray(sizes[self.table_of(keys)])
+
     def table_of(self, keys: Ints) -> Ints:
         """The table of each key, by index."""
         return np.searchsorted(self.first_keys, keys, side="right") - 1
