@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use half::{bf16, f16};
 use wiresum_keys::{Keyring, Seat, Secret};
 use wiresum_wire::{
     Contributor, HEADER_LEN, Header, JobId, JobKey, Kind, MAX_CONTRIBUTORS, NodeId, ROW_HEADER_LEN,
-    RowDraft, RowKind, SubModelId, Verdict, control::hello,
+    RowDraft, RowKind, RowValue, SubModelId, Verdict, control::hello,
 };
 use wiresum_xdp::frames::udp_frame;
 use wiresum_xdp::{HotStream, RowsFeed, RowsProgram, XdpError};
@@ -40,7 +41,7 @@ impl Job {
             workers: shape.workers,
             positions: shape.positions(),
             dim: shape.dim,
-            is_float: shape.lanes == Lanes::Float,
+            is_float: shape.lanes != Lanes::Int,
         };
         let keys = stream.keys.clone();
         let mut program = RowsProgram::load_for_tests(NODE, &[stream], true)?;
@@ -124,8 +125,11 @@ fn rows(shape: &Shape) -> Vec<u8> {
     let header = &mut draft.header;
     (header.job, header.node) = (JOB.0.into(), 1.into());
     (header.job_key, header.round) = (KEY.0.into(), ROUND.into());
-    if shape.lanes == Lanes::Int {
-        header.flags = wiresum_wire::Flags::LITTLE_ENDIAN.0.into();
+    match shape.lanes {
+        Lanes::Int => header.flags = wiresum_wire::Flags::LITTLE_ENDIAN.0.into(),
+        Lanes::Float => {}
+        Lanes::Bfloat => draft.set_value(RowValue::Bfloat16),
+        Lanes::Half => draft.set_value(RowValue::Float16),
     }
     draft.rows.stamp.set(MAP_VERSION);
     (draft.rows.rows, draft.rows.dim) = (shape.rows.into(), shape.dim.into());
@@ -136,7 +140,11 @@ fn rows(shape: &Shape) -> Vec<u8> {
     // Gradients of many sizes and both signs.
     let value = |index: u32| (index as f32 - 250.0) * 2f32.powi(-((index % 24) as i32));
     let values = (0..u32::from(shape.rows) * u32::from(shape.dim)).map(value);
-    columns.extend(values.flat_map(f32::to_le_bytes));
+    match shape.lanes {
+        Lanes::Int | Lanes::Float => columns.extend(values.flat_map(f32::to_le_bytes)),
+        Lanes::Bfloat => columns.extend(values.flat_map(|x| bf16::from_f32(x).to_le_bytes())),
+        Lanes::Half => columns.extend(values.flat_map(|x| f16::from_f32(x).to_le_bytes())),
+    }
     let mut datagram = Vec::new();
     draft.emit(&columns, &mut datagram);
     datagram

@@ -24,6 +24,10 @@ pub enum Lanes {
     Int,
     /// float32, summed as 64-bit fixed point.
     Float,
+    /// bfloat16, summed likewise.
+    Bfloat,
+    /// float16, summed likewise.
+    Half,
 }
 
 /// How far apart the rows of a packet are.
@@ -36,12 +40,17 @@ pub enum Spacing {
 }
 
 impl Lanes {
+    /// All, in the order of measurement.
+    pub const ALL: [Self; 4] = [Self::Int, Self::Float, Self::Bfloat, Self::Half];
+
     /// Its name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Int => "int32",
             Self::Float => "float32",
+            Self::Bfloat => "bfloat16",
+            Self::Half => "float16",
         }
     }
 }
@@ -113,7 +122,7 @@ pub enum Engine {
     Xdp,
     /// The making of packets alone, which is part of the figure for [`Self::Xdp`].
     Feed,
-    /// The switch in user space, from and to memory, without a socket: its parser, and its sums by position. float32 only.
+    /// The switch in user space, from and to memory, without a socket: its parser, and its sums by position. No int32.
     UserSpace,
     /// Turning a packet into its acknowledgement in the kernel, divided by the packet's rows.
     Acknowledgement,
@@ -185,7 +194,7 @@ fn measure_all(parameters: &Parameters) -> Result<Vec<Measurement>, XdpError> {
     let Parameters { dim, rows, workers, .. } = *parameters;
     let mut measurements = Vec::new();
     for &touched in &parameters.touched {
-        for lanes in [Lanes::Int, Lanes::Float] {
+        for lanes in Lanes::ALL {
             for spacing in Spacing::ALL {
                 let shape = Shape { lanes, spacing, dim, rows, touched, workers };
                 measurements.extend(measure_point(parameters, &shape)?);
@@ -197,7 +206,7 @@ fn measure_all(parameters: &Parameters) -> Result<Vec<Measurement>, XdpError> {
 
 fn measure_point(parameters: &Parameters, shape: &Shape) -> Result<Vec<Measurement>, XdpError> {
     let mut job = Job::new(shape)?;
-    let is_measured = |engine: &Engine| *engine != Engine::UserSpace || shape.lanes == Lanes::Float;
+    let is_measured = |engine: &Engine| *engine != Engine::UserSpace || shape.lanes != Lanes::Int;
     let engines = Engine::ALL.into_iter().filter(is_measured);
     let nothing = |engine| Measurement { engine, shape: *shape, nanoseconds: Vec::new() };
     let mut measurements: Vec<_> = engines.map(nothing).collect();

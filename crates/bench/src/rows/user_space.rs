@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
+use half::{bf16, f16};
 use wiresum_sparse::sum::RowSums;
-use wiresum_wire::RowPacket;
+use wiresum_wire::{RowPacket, RowValue};
 
 use super::Shape;
 
-/// Mean nanoseconds for a packet of float32 rows: every worker's, round after round.
+/// Mean nanoseconds for a packet of rows that are not int32: every worker's, round after round.
 ///
 /// # Panics
 /// If a packet cannot be summed, which is a bug.
@@ -24,6 +25,12 @@ pub fn run(shape: &Shape, datagram: &[u8], packets: u32) -> f64 {
         keys.extend(packet.positions().map(|position| u64::from(position + number * shape.step())));
         values.clear();
         values.extend(packet.values().iter().map(|value| value.get()));
+        let narrow = packet.narrow_values().iter().map(|bits| bits.get());
+        if packet.value() == RowValue::Bfloat16 {
+            values.extend(narrow.map(|bits| bf16::from_bits(bits).to_f32()));
+        } else {
+            values.extend(narrow.map(|bits| f16::from_bits(bits).to_f32()));
+        }
         sums.add(worker, &keys, &values).expect("each row once from each worker");
         next += 1;
         if next == shape.packets() * u32::from(shape.workers) {
