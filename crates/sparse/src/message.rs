@@ -210,13 +210,24 @@ pub enum ToSwitch {
         /// Their gradients, one after the other.
         values: Vec<f32>,
     },
-    /// The worker has no more for this round.
+    /// Sums of the hot rows of some workers, from a switch beneath.
+    Sums {
+        /// The round.
+        round: u32,
+        /// Number of the packet among the sender's to this switch in this round, from 0.
+        sequence: u32,
+        /// Version of the map that has the positions.
+        map_version: u32,
+        /// The sums.
+        rows: Arc<PartialSums>,
+    },
+    /// The sender has no more for this round.
     End {
         /// The round.
         round: u32,
         /// Packets of the round before this one.
         packets: u32,
-        /// Version of the worker's map: that of the round.
+        /// Version of the sender's map: that of the round.
         map_version: u32,
     },
     /// A part of the results has come, now or before.
@@ -226,6 +237,17 @@ pub enum ToSwitch {
         /// The part.
         part: u32,
     },
+}
+
+/// Sums of the hot rows of some workers, not rounded, which have equally many lanes each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PartialSums {
+    /// The rows' positions, ascending.
+    pub positions: Vec<u32>,
+    /// Which workers' gradients are in each sum: a bit for each rank.
+    pub contributors: Vec<u64>,
+    /// The sums, row after row.
+    pub lanes: Vec<i64>,
 }
 
 /// Sums of hot rows, which have equally many values each.

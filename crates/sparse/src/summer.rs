@@ -4,7 +4,11 @@
 //! position, when every worker has sent rows beyond. They leave as soon as they fill a packet, rounded once to float32: those
 //! of tier A to all workers, those of tier B to their servers. Servers say when the map changes. Rows that were sorted by a
 //! map that is not known yet are dropped, and come again.
+//!
+//! Switches may form a tree. One that has another above it sends that its sums as they are, and has results from there for
+//! those beneath.
 
+mod above;
 mod beneath;
 mod open;
 
@@ -22,16 +26,42 @@ use crate::sending::{END, Sending};
 use crate::server::PushError;
 use crate::sum::{MAX_CONTRIBUTORS, RowSums, SumError, float};
 use crate::table::{Shards, TableSpec};
+use above::Above;
 use beneath::Beneath;
 use open::Open;
+
+/// Who sends to a switch: a worker, or a switch beneath.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Child {
+    /// Its number among senders.
+    pub sender: Sender,
+    /// The workers whose rows it may send, a bit for each rank.
+    pub workers: u64,
+}
+
+impl Child {
+    /// A worker.
+    #[must_use]
+    pub fn worker(rank: u32) -> Self {
+        Self { sender: rank, workers: 1 << rank }
+    }
+
+    /// All workers of a job.
+    #[must_use]
+    pub fn workers(count: u32) -> Vec<Self> {
+        (0..count).map(Self::worker).collect()
+    }
+}
 
 /// What a summing switch knows from the plan.
 #[derive(Clone, Debug)]
 pub struct SummerSpec {
     /// The workers.
     pub workers: u32,
-    /// Its number among the switches that sum.
-    pub switch: u16,
+    /// Who sends to it: workers, whose senders' numbers are their ranks, and switches beneath, whose numbers come after.
+    pub children: Vec<Child>,
+    /// Whether it sends its sums to a switch above.
+    pub has_parent: bool,
     /// The servers of tables.
     pub shards: Shards,
     /// The job's tables.
@@ -61,13 +91,15 @@ pub struct Summer {
     open: Open,
     /// Where a program beneath adds the rows: how far it has come, and been read.
     beneath: Option<Beneath>,
-    /// For the workers.
+    /// For the children.
     results: Leaving,
+    /// To the switch above, if there is one.
+    above: Option<Above>,
     /// For each server.
     of_servers: Vec<Leaving>,
     outbox: VecDeque<(Sender, FromSwitch)>,
-    /// Results, until they are acknowledged.
-    to_workers: Sending<FromSwitch>,
+    /// Results, until they are acknowledged, by sender.
+    to_children: Sending<FromSwitch>,
     to_servers: Sending<ToServer>,
 }
 
@@ -76,11 +108,14 @@ impl Summer {
     #[must_use]
     pub fn new(spec: SummerSpec, map: HotMap) -> Self {
         debug_assert!(spec.workers <= MAX_CONTRIBUTORS);
-        let senders = vec![Reception::default(); spec.workers as usize];
+        let senders = vec![Reception::default(); spec.children.len()];
         let sums = RowSums::new(usize::from(map.document().dim));
-        let (open, beneath, results, outbox, to_workers) = Default::default();
+        let (open, beneath, results, outbox, to_children) = Default::default();
         // A sum stands for many gradients, and many wait for it: as much of a server's link as half of the workers.
-        let to_servers = Sending::of((f64::from(spec.workers) / 2.0).max(1.0));
+        let flows = |workers: u32| (f64::from(workers) / 2.0).max(1.0);
+        let to_servers = Sending::of(flows(spec.workers));
+        let beneath_it = spec.children.iter().map(|child| child.workers.count_ones()).sum();
+        let above = spec.has_parent.then(|| Above::of(flows(beneath_it)));
         let of_servers = vec![Leaving::default(); usize::from(spec.shards.0)];
         let round = 1;
         Self {
@@ -92,9 +127,10 @@ impl Summer {
             open,
             beneath,
             results,
+            above,
             of_servers,
             outbox,
-            to_workers,
+            to_children,
             to_servers,
         }
     }
@@ -105,28 +141,56 @@ impl Summer {
         self.round
     }
 
-    /// Something has come from a worker.
+    /// Something has come from a sender; from one that is none of the children, nothing counts.
     pub fn handle(&mut self, from: Sender, message: &ToSwitch) {
+        let Some(child) = self.spec.children.iter().position(|child| child.sender == from) else {
+            return;
+        };
         match message {
             ToSwitch::Acknowledgement { round, part } => {
-                self.to_workers.settled((from as u16, *round, *part));
+                self.to_children.settled((from as u16, *round, *part));
             }
-            ToSwitch::Rows { round, .. } | ToSwitch::End { round, .. } if *round > self.round => {}
-            ToSwitch::Rows { round, sequence, .. } if *round < self.round => {
+            ToSwitch::Rows { .. } if from >= self.spec.workers => {}
+            ToSwitch::Sums { .. } if from < self.spec.workers => {}
+            ToSwitch::Rows { round, .. }
+            | ToSwitch::Sums { round, .. }
+            | ToSwitch::End { round, .. }
+                if *round > self.round => {}
+            ToSwitch::Rows { round, sequence, .. } | ToSwitch::Sums { round, sequence, .. }
+                if *round < self.round =>
+            {
                 self.acknowledge(from, *round, *sequence);
             }
             ToSwitch::End { round, .. } if *round < self.round => {
                 self.acknowledge(from, *round, END);
             }
             // Even a round without rows waits for its map, as the change after the next does not apply to this one.
-            ToSwitch::Rows { map_version, .. } | ToSwitch::End { map_version, .. }
+            ToSwitch::Rows { map_version, .. }
+            | ToSwitch::Sums { map_version, .. }
+            | ToSwitch::End { map_version, .. }
                 if *map_version > self.map.version() => {}
             ToSwitch::Rows { sequence, map_version, positions, values, .. } => {
-                let taken = self.take(from, *sequence, *map_version, positions, values);
+                let taken = self.take(
+                    child,
+                    (*sequence, *map_version),
+                    positions,
+                    values.len(),
+                    |summer| summer.add_rows(from, *sequence, positions, values),
+                );
+                self.answer(from, *sequence, taken);
+            }
+            ToSwitch::Sums { sequence, map_version, rows, .. } => {
+                let taken = self.take(
+                    child,
+                    (*sequence, *map_version),
+                    &rows.positions,
+                    rows.lanes.len(),
+                    |summer| summer.add_sums(child, rows),
+                );
                 self.answer(from, *sequence, taken);
             }
             ToSwitch::End { packets, .. } => {
-                let announced = self.senders[from as usize].announce(*packets);
+                let announced = self.senders[child].announce(*packets);
                 self.answer(from, END, announced.map(drop));
             }
         }
@@ -147,13 +211,13 @@ impl Summer {
     /// Adds the rows of a packet, as a whole or not at all; nothing of one that has come before.
     fn take(
         &mut self,
-        from: Sender,
-        sequence: u32,
-        found: u32,
+        child: usize,
+        (sequence, found): (u32, u32),
         positions: &[u32],
-        values: &[f32],
+        values: usize,
+        add: impl FnOnce(&mut Self) -> Result<(), PushError>,
     ) -> Result<(), PushError> {
-        let reception = &self.senders[from as usize];
+        let reception = &self.senders[child];
         if reception.has(sequence) {
             return Ok(());
         }
@@ -166,21 +230,31 @@ impl Summer {
             return Err(PushError::Map { found, expected });
         }
         let dim = usize::from(self.map.document().dim);
-        if positions.len() * dim != values.len() {
-            let (rows, found) = (positions.len(), values.len());
-            return Err(PushError::HotLength { expected: dim, rows, found });
+        if positions.len() * dim != values {
+            let rows = positions.len();
+            return Err(PushError::HotLength { expected: dim, rows, found: values });
         }
         if let Some(position) = positions.iter().find(|p| self.map.row(**p).is_none()) {
             return Err(PushError::Position(*position));
         }
+        add(self)?;
+        positions.iter().for_each(|position| self.open.insert(*position));
+        self.senders[child].enter(sequence, span);
+        Ok(())
+    }
+
+    /// Adds a worker's rows.
+    fn add_rows(
+        &mut self,
+        from: Sender,
+        sequence: u32,
+        positions: &[u32],
+        values: &[f32],
+    ) -> Result<(), PushError> {
         if self.beneath.is_some() {
             return Err(self.refused_beneath(sequence, positions, values));
         }
-        let keys: Vec<u64> = positions.iter().map(|position| u64::from(*position)).collect();
-        self.sums.add(from, &keys, values).map_err(|problem| self.named(problem))?;
-        positions.iter().for_each(|position| self.open.insert(*position));
-        self.senders[from as usize].enter(sequence, span);
-        Ok(())
+        self.sums.add(from, &keys(positions), values).map_err(|problem| self.named(problem))
     }
 
     /// A problem with the row at a position as one with the row.
@@ -212,6 +286,7 @@ impl Summer {
             return;
         }
         self.take_complete(is_over);
+        self.send_above(is_over);
         self.send_results(is_over);
         (0..self.spec.shards.0).for_each(|server| self.send_sums(server, is_over));
         if is_over {
@@ -220,9 +295,9 @@ impl Summer {
     }
 
     fn begin_next(&mut self) {
-        for worker in 0..self.spec.workers {
+        for child in &self.spec.children {
             // Whoever has ended this round has the results of those before.
-            self.to_workers.forget(worker as u16, self.round - 1);
+            self.to_children.forget(child.sender as u16, self.round - 1);
         }
         self.sums.clear();
         self.senders.fill(Reception::default());
@@ -244,6 +319,10 @@ impl Summer {
         };
         while let Some(position) = self.open.first().filter(is_complete) {
             self.open.remove_first();
+            if let Some(above) = &mut self.above {
+                above.leaving.positions.push_back(position);
+                continue;
+            }
             let (row, tier) = self.map.at(position).expect("positions were checked");
             let table = self.spec.tables.iter().find(|table| table.id == row.table);
             match table.filter(|_| tier == Tier::B) {
@@ -258,19 +337,27 @@ impl Summer {
 
     /// Results by packet. The last one says how many there are, and has no row if all have left.
     fn send_results(&mut self, is_over: bool) {
+        if self.spec.has_parent {
+            return;
+        }
         let most = self.most();
         while self.results.has_packet(most) || is_over {
             let rows = next_packet(&mut self.results, &self.sums, most);
             let is_last = is_over && self.results.positions.is_empty();
             let (round, part) = (self.round, self.results.packets - 1);
             let parts = if is_last { self.results.packets } else { 0 };
-            for worker in 0..self.spec.workers {
-                let results = FromSwitch::Results { round, part, parts, rows: rows.clone() };
-                self.to_workers.send((worker as u16, round, part), results);
-            }
+            self.send_part(round, part, parts, &rows);
             if is_last {
                 return;
             }
+        }
+    }
+
+    /// A part of the results, for all children.
+    fn send_part(&mut self, round: u32, part: u32, parts: u32, rows: &Arc<HotSums>) {
+        for child in &self.spec.children {
+            let results = FromSwitch::Results { round, part, parts, rows: Arc::clone(rows) };
+            self.to_children.send((child.sender as u16, round, part), results);
         }
     }
 
@@ -326,16 +413,17 @@ impl Summer {
         &self.sums
     }
 
-    /// The next thing for a worker.
+    /// The next thing for a child.
     pub fn poll_transmit(&mut self, now: Time) -> Option<(Sender, FromSwitch)> {
-        let result = |(worker, result)| (Sender::from(worker), result);
-        self.outbox.pop_front().or_else(|| self.to_workers.poll(now).map(result))
+        let result = |(child, result)| (Sender::from(child), result);
+        self.outbox.pop_front().or_else(|| self.to_children.poll(now).map(result))
     }
 
     /// What time it is, before what comes is handled: answers are timed by it.
     pub fn set_time(&mut self, now: Time) {
         self.to_servers.set_time(now);
-        self.to_workers.set_time(now);
+        self.to_children.set_time(now);
+        self.above.iter_mut().for_each(|above| above.set_time(now));
     }
 
     /// The next thing for a server.
@@ -347,7 +435,8 @@ impl Summer {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let at_once = (!self.outbox.is_empty()).then_some(Time(0));
-        let due = [self.to_servers.next_due(), self.to_workers.next_due(), at_once];
+        let above = self.above.as_ref().and_then(Above::poll_timeout);
+        let due = [self.to_servers.next_due(), self.to_children.next_due(), above, at_once];
         due.into_iter().flatten().min()
     }
 }
@@ -359,6 +448,12 @@ impl Leaving {
         self.positions.partition_point(|position| position - base <= FARTHEST_OFFSET).min(most)
     }
 
+    /// Takes the positions of the next packet.
+    fn take(&mut self, most: usize) -> Vec<u32> {
+        self.packets += 1;
+        self.positions.drain(..self.next(most)).collect()
+    }
+
     /// Whether a packet is full: no more rows fit, or none that may come are near enough.
     fn has_packet(&self, most: usize) -> bool {
         let next = self.next(most);
@@ -366,10 +461,14 @@ impl Leaving {
     }
 }
 
+/// Positions as keys of sums.
+fn keys(positions: &[u32]) -> Vec<u64> {
+    positions.iter().map(|position| u64::from(*position)).collect()
+}
+
 /// Takes the sums of the next packet.
 fn next_packet(leaving: &mut Leaving, sums: &RowSums, most: usize) -> Arc<HotSums> {
-    leaving.packets += 1;
-    let positions: Vec<u32> = leaving.positions.drain(..leaving.next(most)).collect();
+    let positions = leaving.take(most);
     let (mut contributors, mut values) = (Vec::with_capacity(positions.len()), Vec::new());
     for position in &positions {
         let (workers, lanes) = sums.get((*position).into()).expect("a position with a sum");

@@ -121,6 +121,7 @@ fn a_killed_server_comes_back_to_the_same_bits() {
             shards,
             workers,
             switches: 0,
+            roots: 0,
             tables: tables_of,
             memory_bytes,
             hot_set: None,

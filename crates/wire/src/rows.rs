@@ -43,7 +43,8 @@ numbers! {
         HotRows = 17,
         /// Sums of hot rows, from a switch to a worker: offsets of positions, counts of contributors, values.
         HotSums = 18,
-        /// Sums of rows of one table, from a switch to a server: keys, bitmaps of contributors, 64-bit lanes.
+        /// Sums of some workers' hot rows, from a switch to the one above: offsets of positions, bitmaps of contributors,
+        /// 64-bit lanes.
         RowSums = 19,
         /// A row that was replicated, back to its server: its key, its values and state.
         Return = 20,
@@ -121,7 +122,7 @@ impl RowKind {
     /// Whether a switch is asked or answers; all other kinds are a server's, and an end is either's.
     #[must_use]
     pub fn is_hot(self) -> bool {
-        matches!(self, Self::HotRows | Self::HotSums)
+        matches!(self, Self::HotRows | Self::HotSums | Self::RowSums)
     }
 
     /// Bytes after both headers for so many rows of `dim` values of 32 bits, in whole words.
@@ -139,7 +140,7 @@ impl RowKind {
             Self::Put => rows * (8 + 4 * dim),
             Self::HotRows => words(2 * rows) + rows * value.width() * dim,
             Self::HotSums => words(3 * rows) + rows * 4 * dim,
-            Self::RowSums => rows * (16 + 8 * dim),
+            Self::RowSums => words(2 * rows) + rows * (8 + 8 * dim),
             Self::Return => 8 + 4 * dim,
             Self::Counts => 9 * rows,
             Self::Report => 12 * rows,
@@ -277,7 +278,6 @@ impl<'a> RowPacket<'a> {
         let has_keys = matches!(
             self.kind,
             RowKind::Push
-                | RowKind::RowSums
                 | RowKind::Return
                 | RowKind::Counts
                 | RowKind::Pull
@@ -300,11 +300,10 @@ impl<'a> RowPacket<'a> {
     /// Bitmaps of workers, of sums.
     #[must_use]
     pub fn contributors(&self) -> &'a [U64] {
-        let is_sum = self.kind == RowKind::RowSums;
-        self.column(
-            if is_sum { 8 * self.count() } else { 0 },
-            if is_sum { self.count() } else { 0 },
-        )
+        match self.kind {
+            RowKind::RowSums => self.column(words(2 * self.count()), self.count()),
+            _ => &[],
+        }
     }
 
     /// Type of the values.
@@ -345,9 +344,11 @@ impl<'a> RowPacket<'a> {
     /// The lanes of sums, row after row.
     #[must_use]
     pub fn lanes(&self) -> &'a [zerocopy::byteorder::little_endian::I64] {
-        let is_sum = self.kind == RowKind::RowSums;
-        let count = if is_sum { self.count() } else { 0 };
-        self.column(16 * count, count * usize::from(self.rows.dim.get()))
+        let (count, dim) = (self.count(), usize::from(self.rows.dim.get()));
+        match self.kind {
+            RowKind::RowSums => self.column(words(2 * count) + 8 * count, count * dim),
+            _ => &[],
+        }
     }
 
     /// The bytes of news, of a decision or of a problem.

@@ -16,8 +16,10 @@ use super::exchange::Exchange;
 use super::renewal::NodeKeys;
 use super::seats::{Seats, Standing};
 use super::{Datagram, Job};
-use crate::message::{FromServer, FromSwitch, Sender, ToServer};
-use crate::packet::{Acknowledgements, Assembly, Envelope, from_server, to_server, to_switch};
+use crate::message::{FromServer, FromSwitch, Sender, ToServer, ToSwitch};
+use crate::packet::{
+    Acknowledgements, Assembly, Envelope, from_server, from_switch, to_server, to_switch,
+};
 use crate::server::{Server, SnapshotError};
 use crate::summer::Summer;
 use crate::table::TableError;
@@ -34,6 +36,11 @@ pub enum HostError {
     /// A number that is no server's and no switch's.
     #[error("the job has no node {0}: servers are numbered from 0, then switches")]
     Node(u16),
+    /// A switch with others beneath it where a program would have to add.
+    #[error(
+        "node {0} has switches beneath it, whose sums are added in user space: leave --engine and --interface out"
+    )]
+    Inner(u16),
     /// A server where a switch was asked for.
     #[error(
         "node {0} is a server of tables, which sums in user space: leave --engine and --interface out"
@@ -88,6 +95,8 @@ pub struct Host {
     restorable: u32,
     assembly: Assembly,
     acknowledgements: Acknowledgements,
+    /// To the switch above.
+    upwards: Acknowledgements,
     outbox: VecDeque<Datagram>,
     counters: HostCounters,
 }
@@ -118,6 +127,7 @@ impl Host {
             restorable: 0,
             assembly: Assembly::default(),
             acknowledgements: Acknowledgements::default(),
+            upwards: Acknowledgements::default(),
             outbox: VecDeque::new(),
             counters: HostCounters::default(),
         }
@@ -139,6 +149,10 @@ impl Host {
     /// [`HostError::Node`], [`HostError::Server`].
     pub fn over_program(job: &Arc<Job>, node: u16, own: u32) -> Result<Self, HostError> {
         let mut host = Self::new(job, node, own)?;
+        let switch = node.checked_sub(job.shards().0).ok_or(HostError::Server(node))?;
+        if job.children(switch).iter().any(|child| child.sender >= job.workers) {
+            return Err(HostError::Inner(node));
+        }
         host.summer_mut().ok_or(HostError::Server(node))?.put_over_program();
         Ok(Self { is_over_program: true, ..host })
     }
@@ -267,7 +281,7 @@ impl Host {
         if !is_ours {
             self.counters.foreign += 1;
         } else if header.node.get() != self.node {
-            self.hear_server(source, packet, now);
+            self.hear_node(source, packet, now);
         } else if self.peers.get(sender as usize) != Some(&Some(source)) {
             self.counters.foreign += 1;
         } else {
@@ -298,18 +312,17 @@ impl Host {
             }
             Role::Switch(summer, _) => {
                 summer.set_time(now);
-                if from < self.job.workers {
-                    to_switch(packet, |message| summer.handle(from, &message));
-                }
+                to_switch(packet, |message| summer.handle(from, &message));
             }
         }
     }
 
-    /// What a server says to one that sends to it.
-    fn hear_server(&mut self, source: SocketAddr, packet: &RowPacket<'_>, now: Time) {
+    /// What a server says to one that sends to it, or the switch above.
+    fn hear_node(&mut self, source: SocketAddr, packet: &RowPacket<'_>, now: Time) {
         let (node, incarnation) = (packet.header.node.get(), packet.rows.stamp.get());
-        let is_from = self.job.address(node) == Some(source) && node < self.job.shards().0;
-        if !is_from {
+        let is_above = Some(node) == self.above();
+        let is_from = self.job.address(node) == Some(source);
+        if !is_from || !is_above && node >= self.job.shards().0 {
             self.counters.foreign += 1;
             return;
         }
@@ -327,10 +340,16 @@ impl Host {
         if packet.kind == RowKind::Restorable {
             let version = packet.header.round.get();
             match seats.enter(node, incarnation) {
+                Standing::Restarted if is_above => summer.fail(&format!(
+                    "node {node} at {source} was restarted, and the sums of the round are lost: begin the job anew"
+                )),
+                Standing::Same if is_above => {}
                 Standing::Restarted => summer.handle_restart(node, version),
                 Standing::Same => summer.handle_snapshot(node, version),
                 Standing::First | Standing::Outdated => {}
             }
+        } else if is_above {
+            from_switch(packet, |message| summer.handle_above(&message));
         } else if seats.is_current(node, incarnation) {
             from_server(packet, &mut self.assembly, |message| match message {
                 FromServer::Acknowledgement { round, sequence } => {
@@ -348,6 +367,7 @@ impl Host {
         self.send_decisions(now);
         self.send_answers(now);
         self.send_sums(now);
+        self.send_above(now);
         let mut acknowledgements = std::mem::take(&mut self.acknowledgements);
         acknowledgements.emit(
             now,
@@ -407,13 +427,47 @@ impl Host {
     /// Sums of a switch, for their servers.
     fn send_sums(&mut self, now: Time) {
         let number = self.node.saturating_sub(self.job.shards().0);
-        let sender = self.job.workers + u32::from(number);
+        let sender = self.job.sender_of(number);
         while let Some((server, message)) = self.next_sum(now) {
             let envelope = self.envelope(server, sender);
             let Some(address) = self.job.address(server) else { continue };
             envelope.emit_to_server(&message, |bytes| {
                 self.outbox.push_back((address, bytes.to_vec()));
             });
+        }
+    }
+
+    /// The node above, if this is a switch that has one.
+    fn above(&self) -> Option<u16> {
+        self.node.checked_sub(self.job.shards().0).and_then(|switch| self.job.parent(switch))
+    }
+
+    /// What goes to the switch above: sums, and acknowledgements of results.
+    fn send_above(&mut self, now: Time) {
+        let Some(above) = self.above() else { return };
+        let address = self.job.address(above).expect("a node of the job");
+        let envelope = self.envelope(above, self.job.sender_of(self.node - self.job.shards().0));
+        while let Some(message) = self.next_above(now) {
+            if let ToSwitch::Acknowledgement { round, part } = message {
+                self.upwards.add(above.into(), round, part, now);
+                continue;
+            }
+            envelope.emit_to_switch(&message, |bytes| {
+                self.outbox.push_back((address, bytes.to_vec()));
+            });
+        }
+        let outbox = &mut self.outbox;
+        self.upwards.emit(
+            now,
+            |_| envelope,
+            |_, bytes| outbox.push_back((address, bytes.to_vec())),
+        );
+    }
+
+    fn next_above(&mut self, now: Time) -> Option<ToSwitch> {
+        match &mut self.role {
+            Role::Switch(summer, Some(seats)) if seats.are_taken() => summer.poll_above(now),
+            _ => None,
         }
     }
 
@@ -436,7 +490,9 @@ impl Host {
             Role::Server(_, Some(exchange)) => exchange.poll_timeout(),
             _ => None,
         };
-        [due, self.acknowledgements.poll_timeout()].into_iter().flatten().min()
+        let acknowledgements = [&self.acknowledgements, &self.upwards];
+        let acknowledgements = acknowledgements.map(Acknowledgements::poll_timeout);
+        acknowledgements.into_iter().chain([due]).flatten().min()
     }
 
     fn envelope(&self, node: u16, peer: Sender) -> Envelope {

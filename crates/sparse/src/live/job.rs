@@ -8,6 +8,7 @@ use thiserror::Error;
 use wiresum_keys::{Keyring, Seat, SeatKey, Secret};
 use wiresum_wire::{HEADER_LEN, JobId, JobKey, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind};
 
+use super::tree::Tree;
 use crate::hot::{HotMap, HotRows, MapError};
 use crate::message::ToServer;
 use crate::packet::Renewal;
@@ -40,6 +41,9 @@ pub struct Job {
     /// Where the switches receive that sum hot rows; none if there are no hot rows.
     #[serde(default)]
     pub switches: Vec<SocketAddr>,
+    /// Who sends hot rows to which switch; where absent, positions are divided among all switches, which hear all workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Tree>,
     /// The tables.
     pub tables: Vec<TableSpec>,
     /// The hot rows; absent if there are none.
@@ -146,11 +150,15 @@ impl Job {
         }
         check_secret(&self.secret)?;
         check_renewal(&self.renewal)?;
+        if let Some(tree) = &self.tree {
+            tree.validate(self.workers, self.switches.len())?;
+        }
         self.validate_tables()?;
         let room = self.room();
         let widest = self.tables.iter().map(|table| table.dim).max().unwrap_or(1);
         let is_too_long = |kind: RowKind| kind.rows_for(room, widest.into()) == 0;
-        if [RowKind::Push, RowKind::HotSums].into_iter().any(is_too_long) {
+        let inner = self.tree.as_ref().map(|_| RowKind::RowSums);
+        if [RowKind::Push, RowKind::HotSums].into_iter().chain(inner).any(is_too_long) {
             let problem =
                 format!("are {}: a row of {widest} values does not fit", self.packet_bytes);
             return Err(wrong("packet_bytes", problem));
@@ -320,7 +328,7 @@ impl Job {
             rank,
             workers: self.workers,
             shards: self.shards(),
-            switches: self.switches.len() as u16,
+            switches: self.roots(),
             tables: self.tables.clone(),
             room: self.room(),
         }
@@ -332,6 +340,7 @@ impl Job {
             shards: self.shards(),
             workers: self.workers,
             switches: self.switches.len() as u32,
+            roots: self.roots().into(),
             tables: self.tables.clone(),
             memory_bytes: self.memory_bytes,
             hot_set: self.hot_set(),
@@ -341,7 +350,8 @@ impl Job {
     pub(super) fn summer_spec(&self, switch: u16) -> SummerSpec {
         SummerSpec {
             workers: self.workers,
-            switch,
+            children: self.children(switch),
+            has_parent: self.parent(switch).is_some(),
             shards: self.shards(),
             tables: self.tables.clone(),
             room: self.room(),

@@ -23,6 +23,8 @@ pub struct Member {
     keys: WorkerKeys,
     worker: Worker,
     seats: Seats,
+    /// Nodes that hot rows are sent to, by the number that their positions tell.
+    leaves: Vec<u16>,
     assembly: Assembly,
     /// Results of switches that have come, by node.
     acknowledgements: Acknowledgements,
@@ -37,13 +39,15 @@ impl Member {
     #[must_use]
     pub fn new(job: &Arc<Job>, rank: u32, incarnation: u64) -> Self {
         assert!(rank < job.workers, "rank {rank} of {}", job.workers);
-        let nodes = (job.servers.len() + job.switches.len()) as u16;
+        let (servers, leaves) = (job.shards().0, job.leaves(rank));
+        let nodes = (0..servers).chain(leaves.iter().copied());
         Self {
             job: Arc::clone(job),
             rank,
             keys: WorkerKeys::new(job.keys(), job.renewal, incarnation),
             worker: Worker::new(job.worker_spec(rank), job.map()),
-            seats: Seats::new(job, 0..nodes, rank, incarnation),
+            seats: Seats::new(job, nodes, rank, incarnation),
+            leaves,
             assembly: Assembly::default(),
             acknowledgements: Acknowledgements::default(),
             error: None,
@@ -170,8 +174,8 @@ impl Member {
                 Standing::Same | Standing::First | Standing::Outdated => {}
             }
         } else if node >= servers {
-            let switch = node - servers;
-            from_switch(packet, |message| self.worker.handle_switch(switch, &message));
+            let Some(switch) = self.leaves.iter().position(|leaf| *leaf == node) else { return };
+            from_switch(packet, |message| self.worker.handle_switch(switch as u16, &message));
         } else if self.seats.is_current(node, incarnation) {
             let worker = &mut self.worker;
             from_server(packet, &mut self.assembly, |m| worker.handle_server(node, &m));
@@ -192,7 +196,7 @@ impl Member {
             self.envelope(server).emit_to_server(&message, |bytes| send(to, bytes));
         }
         while let Some((switch, message)) = self.worker.poll_to_switch(now) {
-            let node = self.job.shards().0 + switch;
+            let node = self.leaves[usize::from(switch)];
             if let ToSwitch::Acknowledgement { round, part } = message {
                 self.acknowledgements.add(node.into(), round, part, now);
                 continue;

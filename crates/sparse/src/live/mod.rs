@@ -11,6 +11,7 @@ pub mod keyed;
 mod member;
 mod renewal;
 mod seats;
+mod tree;
 
 use std::net::SocketAddr;
 
@@ -22,6 +23,7 @@ pub use crate::packet::Renewal;
 pub use host::{Host, HostCounters, HostError};
 pub use job::{FORMAT, Job, JobError};
 pub use member::Member;
+pub use tree::Tree;
 
 /// A datagram, and where it goes.
 pub type Datagram = (SocketAddr, Vec<u8>);

@@ -3,7 +3,7 @@
 use wiresum_wire::{RowDraft, RowKind, RowValue};
 
 use super::{Envelope, long};
-use crate::message::{FromServer, FromSwitch, HotSums, Report, ToServer, ToSwitch};
+use crate::message::{FromServer, FromSwitch, HotSums, PartialSums, Report, ToServer, ToSwitch};
 use crate::sending::{DECISION, END};
 use crate::table::{TableId, narrowed, narrowest};
 
@@ -95,6 +95,13 @@ impl Draft {
         draft.whole_words().values(&sums.values)
     }
 
+    fn partial_sums(self, sums: &PartialSums) -> Self {
+        let draft = self.rows(sums.positions.len(), sums.lanes.len());
+        let draft = draft.offsets(sums.positions.iter().copied()).whole_words();
+        let draft = draft.column(sums.contributors.iter().map(|ranks| ranks.to_be_bytes()));
+        draft.column(sums.lanes.iter().map(|lane| lane.to_le_bytes()))
+    }
+
     fn send(self, mut send: impl FnMut(&[u8])) {
         let mut out = Vec::new();
         self.headers.emit(&self.columns, &mut out);
@@ -182,6 +189,10 @@ impl Envelope {
                 let draft = draft.rows(positions.len(), values.len());
                 let draft = draft.offsets(positions.iter().copied()).whole_words();
                 draft.narrow_values(values).send(send);
+            }
+            ToSwitch::Sums { round, sequence, map_version, rows } => {
+                let draft = self.begin(RowKind::RowSums, *round, *sequence).map(*map_version);
+                draft.partial_sums(rows).send(send);
             }
             ToSwitch::End { round, packets, map_version } => {
                 self.begin(RowKind::End, *round, END).map(*map_version).count(*packets).send(send);

@@ -6,7 +6,7 @@ use wiresum_wire::{Flags, RowKind, RowPacket, RowValue};
 
 use super::Assembly;
 use crate::hot::RowId;
-use crate::message::{FromServer, FromSwitch, HotSums, Report, ToServer, ToSwitch};
+use crate::message::{FromServer, FromSwitch, HotSums, PartialSums, Report, ToServer, ToSwitch};
 use crate::reception::MAX_PACKETS;
 use crate::table::{Row, TableId, widened};
 
@@ -82,7 +82,7 @@ pub fn from_server(
     }
 }
 
-/// What a switch is told by a worker: `take` gets each message; none if the packet is for somebody else, or has other
+/// What a switch is told by a worker or a switch beneath: `take` gets each message; none if the packet is for somebody else, or has other
 /// lanes than float32.
 pub fn to_switch(packet: &RowPacket<'_>, mut take: impl FnMut(ToSwitch)) {
     let (round, number) = (packet.header.round.get(), packet.header.fragment.get());
@@ -92,6 +92,13 @@ pub fn to_switch(packet: &RowPacket<'_>, mut take: impl FnMut(ToSwitch)) {
             let rows =
                 |values| ToSwitch::Rows { round, sequence: number, map_version, positions, values };
             floats(packet).map(rows).into_iter().for_each(take);
+        }
+        RowKind::RowSums => {
+            let (map_version, positions) = (packet.rows.stamp.get(), packet.positions().collect());
+            let contributors = packet.contributors().iter().map(|ranks| ranks.get()).collect();
+            let lanes = packet.lanes().iter().map(|lane| lane.get()).collect();
+            let rows = Arc::new(PartialSums { positions, contributors, lanes });
+            take(ToSwitch::Sums { round, sequence: number, map_version, rows });
         }
         RowKind::End => {
             let (packets, map_version) = (packet.rows.count.get(), packet.rows.stamp.get());

@@ -7,7 +7,7 @@ use wiresum_wire::{JobId, RowPacket};
 
 use super::*;
 use crate::hot::{HotRow, MapChange, RowId, Tier};
-use crate::message::{Closed, FromServer, FromSwitch, HotSums, ToServer, ToSwitch};
+use crate::message::{Closed, FromServer, FromSwitch, HotSums, PartialSums, ToServer, ToSwitch};
 use crate::table::{Row, TableId, ValueType};
 
 const ROOM: usize = 200;
@@ -129,6 +129,17 @@ fn some_to_switch() -> impl Strategy<Value = ToSwitch> {
             let values = positions.iter().map(|position| *position as f32).collect();
             ToSwitch::Rows { round, sequence, map_version, positions, values }
         }),
+        (any::<(u32, u32, u32)>(), some_positions()).prop_map(
+            |((round, sequence, map_version), positions)| {
+                let contributors = positions.iter().map(|position| 1 << (position % 64)).collect();
+                let lanes = positions
+                    .iter()
+                    .flat_map(|position| [i64::from(*position) << 31, -1])
+                    .collect();
+                let rows = Arc::new(PartialSums { positions, contributors, lanes });
+                ToSwitch::Sums { round, sequence, map_version, rows }
+            }
+        ),
         any::<(u32, u32, u32)>().prop_map(|(round, packets, map_version)| ToSwitch::End {
             round,
             packets,

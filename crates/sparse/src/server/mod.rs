@@ -42,8 +42,10 @@ pub struct ServerSpec {
     pub shards: Shards,
     /// The workers.
     pub workers: u32,
-    /// Switches that send it sums.
+    /// Switches, each of which ends rounds here.
     pub switches: u32,
+    /// Switches that send it sums, the first ones: position p is summed by number p mod this.
+    pub roots: u32,
     /// The job's tables.
     pub tables: Vec<TableSpec>,
     /// Bytes that its rows may take.

@@ -16,6 +16,8 @@ use crate::table::{Row, Table, TableId};
 pub(super) struct Round {
     pub(super) number: u32,
     workers: u32,
+    /// Switches among which positions are divided.
+    roots: u32,
     senders: Vec<Reception>,
     /// By table.
     sums: Vec<RowSums>,
@@ -35,6 +37,7 @@ impl Round {
         Self {
             number,
             workers: spec.workers,
+            roots: spec.roots,
             senders: vec![Reception::default(); (spec.workers + spec.switches) as usize],
             sums: sums.collect(),
             returned: BTreeMap::new(),
@@ -146,7 +149,7 @@ impl Round {
         }
         let is_summed = |row: &RowId| map.place(*row).is_some_and(|place| place.tier == Tier::B);
         let row = map.row(position).filter(is_summed);
-        let row = row.filter(|_| position % self.switches() == switch);
+        let row = row.filter(|_| position % self.roots == switch);
         let RowId { table, key } = row.ok_or(PushError::Position(position))?;
         let number = number_of(table, tables)?;
         check_length(table, tables[number].spec().dim.into(), 1, values.len())?;
@@ -159,20 +162,16 @@ impl Round {
         Ok((number, key))
     }
 
-    fn switches(&self) -> u32 {
-        self.senders.len() as u32 - self.workers
-    }
-
     /// What has to have come before weights of rows can be told as they will be when the round closes.
     pub(super) fn wants(&self, table: TableId, keys: &[u64], map: &HotMap) -> Wants {
-        let mut wants = Wants { cold: None, hot: vec![None; self.switches() as usize] };
+        let mut wants = Wants { cold: None, hot: vec![None; self.roots as usize] };
         for key in keys {
             let (of, place) = match map.place(RowId { table, key: *key }) {
                 None => (&mut wants.cold, row_place(table, *key)),
                 Some(hot) => {
                     // A worker may put it.
                     wants.cold = wants.cold.max(Some(BEHIND_PUTS));
-                    let switch = hot.position % self.switches();
+                    let switch = hot.position % self.roots;
                     (&mut wants.hot[switch as usize], position_place(hot.position))
                 }
             };
@@ -185,7 +184,8 @@ impl Round {
     pub(super) fn reached(&self) -> Wants {
         let (workers, switches) = self.senders.split_at(self.workers as usize);
         let cold = workers.iter().map(Reception::reached).min().flatten();
-        Wants { cold, hot: switches.iter().map(Reception::reached).collect() }
+        let roots = switches.iter().take(self.roots as usize);
+        Wants { cold, hot: roots.map(Reception::reached).collect() }
     }
 
     /// Fills in a row as it will be when the round closes, its sum being complete.

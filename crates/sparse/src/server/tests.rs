@@ -28,7 +28,8 @@ fn spec(workers: u32, switches: u32, period: u32) -> ServerSpec {
         replicated: 3,
         summed: 0,
     });
-    ServerSpec { shard, shards, workers, switches, tables: vec![table], memory_bytes, hot_set }
+    let (roots, tables) = (switches, vec![table]);
+    ServerSpec { shard, shards, workers, switches, roots, tables, memory_bytes, hot_set }
 }
 
 fn map_of(rows: &[(RowId, u32, Tier)]) -> HotMap {

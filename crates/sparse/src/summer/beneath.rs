@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::Summer;
 use crate::hot::HotMap;
 use crate::message::{FromSwitch, Sender};
+use crate::reception::Reception;
 use crate::server::PushError;
 use crate::sum::{SumError, is_summable};
 
@@ -35,8 +36,8 @@ impl Summer {
 
     /// How many packets workers have announced for the open round.
     pub fn announced(&self) -> impl Iterator<Item = (Sender, u32)> {
-        let ends = (0..).zip(self.senders.iter().map(|sender| sender.announced()));
-        ends.filter_map(|(worker, packets)| Some((worker, packets?)))
+        let ends = self.spec.children.iter().zip(self.senders.iter().map(Reception::announced));
+        ends.filter_map(|(worker, packets)| Some((worker.sender, packets?)))
     }
 
     /// A worker has sent more packets than it announced.

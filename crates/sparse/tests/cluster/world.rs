@@ -7,7 +7,7 @@ use wiresum_sparse::coordinator::Coordinator;
 use wiresum_sparse::hot::{FORMAT, HotMap, HotRow, HotRows, RowId, Tier};
 use wiresum_sparse::message::{FromServer, FromSwitch, ToServer, ToSwitch};
 use wiresum_sparse::server::{Server, ServerSpec};
-use wiresum_sparse::summer::{Summer, SummerSpec};
+use wiresum_sparse::summer::{Child, Summer, SummerSpec};
 use wiresum_sparse::table::{Shards, TableSpec};
 use wiresum_sparse::tracking::{Decaying, Follow, HotSet, Tracking};
 use wiresum_sparse::worker::{Worker, WorkerSpec};
@@ -157,6 +157,7 @@ impl World {
             shards,
             workers,
             switches: u32::from(switches),
+            roots: u32::from(switches),
             tables: tables.clone(),
             memory_bytes: 1 << 24,
             hot_set,
@@ -167,9 +168,10 @@ impl World {
         let worker =
             |rank| WorkerSpec { rank, workers, shards, switches, tables: tables.clone(), room };
         let is_prompt = true;
-        let summer = |switch| SummerSpec {
+        let summer = || SummerSpec {
             workers,
-            switch,
+            children: Child::workers(workers),
+            has_parent: false,
             shards,
             tables: tables.clone(),
             room,
@@ -177,7 +179,7 @@ impl World {
         };
         let mut world = Self {
             workers: (0..workers).map(|rank| Worker::new(worker(rank), map.clone())).collect(),
-            summers: (0..switches).map(|s| Summer::new(summer(s), map.clone())).collect(),
+            summers: (0..switches).map(|_| Summer::new(summer(), map.clone())).collect(),
             servers: Vec::new(),
             disks: (0..shards.0).map(|_| Disk::default()).collect(),
             coordinator: Coordinator::new(shards),

@@ -29,14 +29,16 @@ fn maps(seed: u64) -> BTreeMap<u32, u64> {
 
 #[test]
 fn rows_are_those_of_one_process_with_exact_sums() {
-    let (mut seeds, mut changes) = (0, 0);
+    let (mut seeds, mut changes, mut trees) = (0, 0, 0);
     for_each_seed("-p wiresum-sparse --test live", 0, SEEDS, |seed| {
+        trees += u64::from(World::new(seed, 0.0, 0.0).has_inner_switches());
         let maps = maps(seed);
         let mut digests: Vec<u64> = maps.into_values().collect();
         digests.dedup();
         (seeds, changes) = (seeds + 1, changes + digests.len() as u64 - 1);
     });
     assert!(seeds < SEEDS || changes > SEEDS, "{changes} maps");
+    assert!(seeds < SEEDS || trees > SEEDS / 4, "{trees} trees");
 }
 
 #[test]
@@ -92,6 +94,33 @@ fn a_participant_that_lies_ends_its_own_job_at_most() {
     assert!(seeds < SEEDS || named > SEEDS / 4, "{named} errors");
 }
 
+/// Workers beneath other switches hear it from these.
+#[test]
+fn a_root_that_is_restarted_ends_the_job_by_name_for_all() {
+    let (mut seeds, mut passed_on) = (0, 0);
+    for_each_seed("-p wiresum-sparse --test live", 5_000, SEEDS, |seed| {
+        seeds += 1;
+        let mut world = World::new(seed, 0.0, 0.0);
+        if !world.has_inner_switches() {
+            return;
+        }
+        world.tolerates_errors = true;
+        world.run_until(Time(4_000));
+        let root = world.restart_root();
+        world.run_until(Time(3_000_000));
+        for error in world.members.iter().filter_map(Member::error) {
+            let error = error.to_string();
+            assert!(
+                error.contains(&format!("node {root} at")) && error.contains("restarted"),
+                "{error}"
+            );
+            passed_on += u64::from(error.contains("switch"));
+        }
+        assert!(world.is_over() || world.members.iter().all(|member| member.error().is_some()));
+    });
+    assert!(seeds < SEEDS || passed_on > SEEDS / 6, "{passed_on} heard it from a switch beneath");
+}
+
 /// One exchange of what both have to say, without a network.
 fn talk(host: &mut Host, member: &mut Member, now: Time) {
     let (nobody, at) = (address(77), host.job().servers[0]);
@@ -108,7 +137,7 @@ fn talk(host: &mut Host, member: &mut Member, now: Time) {
 
 fn small_job() -> Job {
     let mut job = job(&mut Rng::new(4));
-    (job.workers, job.hot, job.tracking) = (1, None, None);
+    (job.workers, job.hot, job.tracking, job.tree) = (1, None, None, None);
     job.servers.truncate(1);
     job.switches.clear();
     job
@@ -170,7 +199,8 @@ fn who_has_not_joined_gets_no_answer() {
 
 #[test]
 fn what_is_wrong_in_a_job_is_named() {
-    let has_hot = |job: &Job| job.hot.as_ref().is_some_and(|hot| !hot.rows.is_empty());
+    let has_hot =
+        |job: &Job| job.hot.as_ref().is_some_and(|hot| !hot.rows.is_empty()) && job.tree.is_none();
     let jobs = (1..).map(|seed| job(&mut Rng::new(seed)));
     let right = jobs.into_iter().find(has_hot).expect("some seed makes hot rows");
     let problem = |change: &dyn Fn(&mut Job)| {

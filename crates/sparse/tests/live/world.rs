@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wiresum_netem::{Cargo, Conditions, Network, Next, Rng, Time};
 use wiresum_sparse::hot::{FORMAT as HOT, HotRow, HotRows, RowId, Tier};
-use wiresum_sparse::live::{FORMAT, Host, Job, Member, Renewal};
+use wiresum_sparse::live::{FORMAT, Host, Job, Member, Renewal, Tree};
 use wiresum_sparse::tracking::{Decaying, Once, Sampling, Tracking};
 use wiresum_wire::control::hello;
 use wiresum_wire::{HEADER_LEN, RowDraft, RowPacket};
@@ -39,6 +39,25 @@ pub fn address(port: usize) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port as u16).into()
 }
 
+/// Half of the time: a tree of up to five switches, each with a worker beneath.
+fn tree(workers: usize, rng: &mut Rng) -> Option<Tree> {
+    let switches = 1 + rng.below(5) as u16;
+    let parents = (1..switches).map(|switch| rng.below(switch.into()) as u16).collect();
+    let mut leaves: Vec<u16> = (0..workers).map(|_| rng.below(switches.into()) as u16).collect();
+    // The last switches have nobody beneath them unless they have a worker.
+    (0..switches).rev().zip(&mut leaves).for_each(|(switch, leaf)| *leaf = switch);
+    let tree = Tree { parents, leaves };
+    let is_whole = |switch: u16| {
+        tree.leaves.contains(&switch)
+            || tree
+                .parents
+                .iter()
+                .zip(1..)
+                .any(|(above, number): (&u16, u16)| *above == switch && number > switch)
+    };
+    (rng.chance(0.5) && (0..switches).all(is_whole)).then_some(tree)
+}
+
 pub fn job(rng: &mut Rng) -> Job {
     let tables = tables(rng);
     let (workers, servers, switches) = (1 + rng.below(4), 1 + rng.below(3), 1 + rng.below(2));
@@ -59,12 +78,15 @@ pub fn job(rng: &mut Rng) -> Job {
         2 => Some(Tracking::Sampling(Sampling { rate: 0.5, after: 4 })),
         _ => Some(Tracking::Decaying(Decaying { per_round: 0.5, ..Decaying::every(2) })),
     };
+    let tree = tree(workers as usize, &mut Rng::new(rng.clone().next()));
+    let switches = tree.as_ref().map_or(switches as usize, |tree| tree.parents.len() + 1);
     Job {
         format: FORMAT.into(),
         id: 5,
         workers: workers as u32,
+        tree,
         servers: (0..servers as usize).map(address).collect(),
-        switches: (0..switches as usize).map(|n| address(servers as usize + n)).collect(),
+        switches: (0..switches).map(|n| address(servers as usize + n)).collect(),
         tables,
         hot: Some(hot),
         tracking,
@@ -278,7 +300,19 @@ impl World {
         }
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether there are switches beneath others.
+    pub fn has_inner_switches(&self) -> bool {
+        self.job.tree.as_ref().is_some_and(|tree| !tree.parents.is_empty())
+    }
+
+    /// The first switch begins anew, and knows nobody; its node.
+    pub fn restart_root(&mut self) -> u16 {
+        let root = self.job.servers.len();
+        self.hosts[root] = Host::new(&self.job, root as u16, 2).unwrap();
+        root as u16
+    }
+
+    pub fn is_over(&self) -> bool {
         let is_over = |(member, asked): (&Member, &bool)| {
             member.worker().version() == self.rounds && *asked && member.worker().is_idle()
         };

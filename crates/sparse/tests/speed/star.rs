@@ -291,6 +291,7 @@ fn job(load: &Load) -> Job {
         memory_bytes: 1 << 30,
         renewal: Renewal::default(),
         packet_bytes: 1472,
+        tree: None,
         secret: "99".repeat(32),
     }
 }

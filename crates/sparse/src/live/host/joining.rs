@@ -11,7 +11,7 @@ use crate::live::exchange::Exchange;
 use crate::live::renewal::NodeKeys;
 use crate::live::seats::{Seats, answer};
 use crate::message::Sender;
-use crate::packet::Assembly;
+use crate::packet::{Acknowledgements, Assembly};
 use crate::summer::Summer;
 
 impl Host {
@@ -76,7 +76,7 @@ impl Host {
         self.seats_mut().into_iter().for_each(|seats| seats.tell(age, now));
     }
 
-    /// Its standing at the servers that it sends to, if there are any.
+    /// Its standing at the nodes that it sends to, if there are any.
     fn seats_mut(&mut self) -> Option<&mut Seats> {
         match &mut self.role {
             Role::Switch(_, seats) => seats.as_mut(),
@@ -93,14 +93,17 @@ impl Host {
         self.running = Some(NodeKeys::new(self.job.keys(), self.job.renewal, incarnation));
         self.peers.fill(None);
         (self.restorable, self.assembly) = (0, Assembly::default());
+        self.upwards = Acknowledgements::default();
         match &mut self.role {
             Role::Server(_, exchange) => {
                 *exchange = Exchange::new(&self.job, self.node, incarnation).map(Box::new);
             }
             Role::Switch(_, seats) => {
                 let servers = self.job.shards().0;
-                let sender = self.job.workers + u32::from(self.node - servers);
-                *seats = Some(Seats::new(&self.job, 0..servers, sender, incarnation));
+                let switch = self.node - servers;
+                let (sender, above) = (self.job.sender_of(switch), self.job.parent(switch));
+                let nodes = (0..servers).chain(above);
+                *seats = Some(Seats::new(&self.job, nodes, sender, incarnation));
             }
         }
         self.send_hellos(now);

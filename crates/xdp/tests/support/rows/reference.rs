@@ -7,7 +7,7 @@ use wiresum_netem::Time;
 use wiresum_sparse::hot::{FORMAT, HotMap, HotRow, HotRows, RowId};
 use wiresum_sparse::message::{FromSwitch, ToSwitch};
 use wiresum_sparse::optimizer::{Optimizer, Sgd};
-use wiresum_sparse::summer::{Summer, SummerSpec};
+use wiresum_sparse::summer::{Child, Summer, SummerSpec};
 use wiresum_sparse::table::{Initial, RowIds, Shards, TableId, TableSpec, ValueType};
 use wiresum_wire::{
     Flags, Header, JobKey, MAGIC, MAX_PAYLOAD, ParseError, ROW_HEADER_LEN, RowHeader, RowKind,
@@ -257,7 +257,8 @@ fn summer(dim: u16) -> Summer {
     };
     let spec = SummerSpec {
         workers: WORKERS,
-        switch: 0,
+        children: Child::workers(WORKERS),
+        has_parent: false,
         shards: Shards(1),
         tables: vec![table],
         room: RowKind::HotSums.payload_len(8, dim.into()),
