@@ -141,6 +141,11 @@ impl Summer {
         self.round
     }
 
+    /// Whether it hears this sender.
+    pub(crate) fn has_child(&self, sender: Sender) -> bool {
+        self.spec.children.iter().any(|child| child.sender == sender)
+    }
+
     /// Something has come from a sender; from one that is none of the children, nothing counts.
     pub fn handle(&mut self, from: Sender, message: &ToSwitch) {
         let Some(child) = self.spec.children.iter().position(|child| child.sender == from) else {

@@ -74,8 +74,10 @@ pub struct HotStream {
     pub node: NodeId,
     /// Those of its workers' seats, at least.
     pub keys: Keyring,
-    /// Its workers, 64 at most.
+    /// The job's workers, 64 at most.
     pub workers: u8,
+    /// Those of them whose rows it sums, a bit for each rank.
+    pub contributors: u64,
     /// Positions: rows that there is memory for.
     pub positions: u32,
     /// Values of a row, 256 at most.

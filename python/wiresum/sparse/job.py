@@ -107,6 +107,7 @@ def sparse_job(
     servers: Sequence[str],
     switches: Sequence[str] = (),
     *,
+    tree: Mapping[str, Sequence[int]] | None = None,
     hot: str | None = None,
     tracking: dict[str, Any] | None = None,
     job: int = 1,
@@ -125,6 +126,8 @@ def sparse_job(
         workers: how many there are.
         servers: `HOST:PORT` of each server of tables.
         switches: `HOST:PORT` of each switch that sums hot rows.
+        tree: `parents`, the switch above each switch but the first, and `leaves`, the switch of each worker; where it is
+            absent, positions are divided among all switches, which hear all workers.
         hot: the text of a hot map; its tables are numbered alike.
         tracking: how the hot rows follow popularity while the job runs: `{"name": "decaying", "period": ROUNDS}`, or
             the paper's methods, `{"name": "once", "after": ROUND}` and `{"name": "sampling", "rate": SHARE, "after":
@@ -148,6 +151,7 @@ def sparse_job(
         "workers": workers,
         "servers": list(servers),
         "switches": list(switches),
+        "tree": tree,
         "tables": rows,
         "hot": json.loads(hot) if hot else None,
         "tracking": tracking,

@@ -39,6 +39,7 @@ impl Job {
             node: NodeId(1),
             keys: Keyring::whole(Secret::from_bytes(b"measured")),
             workers: shape.workers,
+            contributors: u64::MAX >> (MAX_CONTRIBUTORS - usize::from(shape.workers)),
             positions: shape.positions(),
             dim: shape.dim,
             is_float: shape.lanes != Lanes::Int,

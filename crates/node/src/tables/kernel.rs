@@ -230,6 +230,7 @@ fn stream(job: &Job, node: u16) -> HotStream {
         node: NodeId(node),
         keys: job.keys(),
         workers: job.workers as u8,
+        contributors: job.contributors(node),
         positions: map.document().positions,
         dim: map.document().dim,
         is_float: true,

@@ -73,13 +73,13 @@ impl Served {
     }
 
     pub(super) fn report(&self) -> JobReport {
-        let (job, is_server) = (self.host.job(), self.host.server().is_some());
+        let job = self.host.job();
         JobReport {
             job: job.job_id(),
             groups: Vec::new(),
             is_running: self.host.members() > 0,
             members: self.host.members(),
-            expected_members: job.workers as usize + if is_server { job.switches.len() } else { 0 },
+            expected_members: job.members_of(self.host.node()),
             memory_bytes: self.memory_bytes(),
             bytes: self.bytes,
             verdicts: self.verdicts(),

@@ -223,6 +223,12 @@ impl Host {
         workers.filter_map(|(rank, address)| Some((rank, (*address)?)))
     }
 
+    /// Its number among the job's nodes.
+    #[must_use]
+    pub fn node(&self) -> u16 {
+        self.node
+    }
+
     /// The job.
     #[must_use]
     pub fn job(&self) -> &Job {

@@ -83,6 +83,23 @@ impl Job {
         }
     }
 
+    /// Workers that send hot rows to a node, a bit for each rank; none where it is no switch.
+    #[must_use]
+    pub fn contributors(&self, node: u16) -> u64 {
+        let children = node.checked_sub(self.shards().0).map(|switch| self.children(switch));
+        let workers = children.into_iter().flatten().filter(|child| child.sender < self.workers);
+        workers.fold(0, |ranks, worker| ranks | worker.workers)
+    }
+
+    /// Participants that join a node: workers and switches that send to it.
+    #[must_use]
+    pub fn members_of(&self, node: u16) -> usize {
+        match node.checked_sub(self.shards().0) {
+            Some(switch) => self.children(switch).len(),
+            None => self.senders() as usize,
+        }
+    }
+
     /// The node above a switch, if there is one.
     pub(super) fn parent(&self, switch: u16) -> Option<u16> {
         self.tree.as_ref()?.parent(switch).map(|parent| self.shards().0 + parent)

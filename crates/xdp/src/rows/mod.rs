@@ -141,7 +141,8 @@ impl RowsProgram {
         let job = self.places.job(stream.job)?;
         self.kernel.put("budgets", &values_budget(job), &Budget::default())?;
         self.kernel.put("budgets", &control_budget(job), &Budget::from(Quota::control()))?;
-        for worker in 0..stream.workers {
+        let has_seat = |worker: &u8| stream.contributors >> worker & 1 == 1;
+        for worker in (0..stream.workers).filter(has_seat) {
             let seat = Seat { node: stream.node.0, stream: 0, contributor: worker };
             let key = stream.keys.seat(seat).map(SeatKeyEntry::from).unwrap_or_default();
             self.kernel.put("seat_keys", &child_index(index, worker.into()), &key)?;

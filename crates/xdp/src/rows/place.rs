@@ -159,7 +159,7 @@ fn too_many(what: &'static str, most: usize) -> XdpError {
 
 fn in_directory(stream: &HotStream, job_index: usize) -> Stream {
     Stream {
-        expected: u64::MAX >> (MAX_CONTRIBUTORS - usize::from(stream.workers)),
+        expected: stream.contributors,
         node: stream.node.0,
         max_payload: MAX_PAYLOAD as u16,
         job_index: job_index as u8,

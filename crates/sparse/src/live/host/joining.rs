@@ -42,7 +42,7 @@ impl Host {
         if double_word(packet.payload, hello::PLAN_DIGEST_WORD) != self.digest {
             return Err(RefusalReason::OtherPlan);
         }
-        if usize::from(packet.header.contributor) >= self.peers.len() {
+        if !self.is_expected(packet.header.contributor.into()) {
             return Err(RefusalReason::NotExpected);
         }
         let incarnation = double_word(packet.payload, hello::INCARNATION_WORD);
@@ -68,6 +68,14 @@ impl Host {
                 Ok(age)
             }
             _ => Err(RefusalReason::Superseded),
+        }
+    }
+
+    /// Whether a participant is to join here: a server all may, a switch its children.
+    fn is_expected(&self, sender: Sender) -> bool {
+        match &self.role {
+            Role::Server(..) => (sender as usize) < self.peers.len(),
+            Role::Switch(summer, _) => summer.has_child(sender),
         }
     }
 

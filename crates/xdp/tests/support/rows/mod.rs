@@ -63,6 +63,7 @@ pub fn streams() -> Vec<HotStream> {
         node: NODE,
         keys: Keyring::whole(Secret::from_bytes(b"of tests")),
         workers: WORKERS as u8,
+        contributors: (1 << WORKERS) - 1,
         positions: POSITIONS,
         dim: DIMS[index / 2],
         is_float: index.is_multiple_of(2),
