@@ -12,13 +12,14 @@ from wiresum.plan.explanation import explain
 from wiresum.plan.job import Job
 from wiresum.plan.tracking import tracking_of
 from wiresum.planners import place_rows
-from wiresum.planners.row_plans import counted, plan_with_rows, predicted
+from wiresum.planners.row_plans import counted, plan_with_rows, predicted, sums_in_a_tree
 from wiresum.planners.tiers.instance import servers_of
 from wiresum.predict.forms import packets
 from wiresum.predict.sparse import SparseNetwork
 from wiresum.sparse.hot import hot_map
 from wiresum.sparse.job import job_of_plan, job_text
 from wiresum.sparse.spec import parse
+from wiresum.topology.generators.leaf_spine import leaf_spine
 from wiresum.topology.generators.star import star
 
 TRACE = "criteo:scale=0.01,batch=64"
@@ -119,6 +120,35 @@ def test_it_is_explained_and_not_adjusted(tmp_path):
         adjust(plan, topology)
 
 
+def test_rows_are_summed_wherever_their_ways_meet_if_that_is_quicker(tmp_path):
+    """Two racks, of which one has the server: nine workers' rows through one uplink, or their sums."""
+    topology = leaf_spine(2, 1, 5, 100e6, 50e6, programmable=1.0)
+    trace = "criteo:scale=0.002,batch=128"
+    drawn, network = parse(trace), SparseNetwork(topology, servers_of(topology))
+    asked = counted(network, drawn)
+    part = place_rows(asked, "tiers")
+    assert sums_in_a_tree(asked, part)
+    hot = hot_map(drawn, part.replicated_rows, part.summed_rows)
+    one, tree = (
+        plan_with_rows(asked.network, Job(), part, tree=tree, hot=hot, file="plan.json.hot", trace=trace)
+        for tree in (False, True)
+    )
+    assert one.sparse.tree is None
+    assert tree.sparse.tree == {"parents": [0], "leaves": [1, 1, 1, 1, 1, 0, 0, 0, 0]}
+    assert [tree.node(switch.node).name for switch in tree.sparse.switches] == ["leaf1", "leaf0"]
+    assert predicted(topology, one).seconds > 1.5 * predicted(topology, tree).seconds
+    tree.write(tmp_path / "plan.json")
+    (tmp_path / "plan.json.hot").write_text(hot)
+    assert json.loads(job_of_plan(tmp_path / "plan.json"))["tree"] == tree.sparse.tree
+    assert AggregationPlan.read(tmp_path / "plan.json") == tree
+    assert "leaf1 and leaf0" in explain(tree)
+
+
+def test_a_star_has_no_tree():
+    asked = counted(SparseNetwork(star(4, 20e6, servers=1), ["s0"]), parse("criteo:scale=0.002,batch=128"))
+    assert not sums_in_a_tree(asked, place_rows(asked, "tiers"))
+
+
 def test_tables_alone_are_touched_by_rank():
     tables = parse("criteo:scale=0.001").tables
     trace = parse("tables:batch=8,s=1.0", tables=tables)
@@ -133,7 +163,7 @@ def test_tables_alone_are_touched_by_rank():
 @pytest.mark.parametrize("width", [4, 2])
 def test_rows_take_what_their_packets_say(packet_bytes, dim, width):
     kinds = {
-        "hot_rows": wire.RowKind.HOT_ROWS, "hot_sums": wire.RowKind.HOT_SUMS,
+        "hot_rows": wire.RowKind.HOT_ROWS, "hot_sums": wire.RowKind.HOT_SUMS, "partial_sums": wire.RowKind.ROW_SUMS,
         "push": wire.RowKind.PUSH, "pull": wire.RowKind.PULL, "weights": wire.RowKind.WEIGHTS,
     }  # fmt: skip
     below = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN

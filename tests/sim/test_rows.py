@@ -57,6 +57,21 @@ def test_sums_on_the_way_spare_the_server(scenario):
     assert np.median(summed.seconds_of("rows")) < np.median(direct.seconds_of("rows"))
 
 
+def test_sums_in_a_tree_spare_the_way_between_racks(scenario, monkeypatch):
+    racks = "leaf-spine:leaves=2,spines=1,hosts_per_leaf=5,rate=20mbit,uplink_rate=10mbit,programmable=1"
+    monkeypatch.setattr("tests.sim.test_rows.TEXT", TEXT.replace("star:workers=4,rate=20mbit,servers=1", racks))
+    flows, packets = run(scenario("flows"), load), run(scenario("packets"), load)
+    assert packets.end["checked_values"] > 0
+    monkeypatch.setattr("wiresum.sim.rows.sums_in_a_tree", lambda *_: False)
+    alone = run(scenario("packets"), load)
+    assert packets.end["checked_values"] == alone.end["checked_values"], "the same bits of as many rows"
+    assert into(packets, "leaf0") < 0.8 * into(alone, "leaf0")
+    for node in ("leaf0", "spine0"):
+        assert into(flows, node) < into(packets, node) < 1.3 * into(flows, node), node
+    slow, fast = (np.median(one.seconds_of("rows")) for one in (alone, packets))
+    assert slow > 1.5 * fast
+
+
 def test_flows_carry_the_rows_that_are_touched(scenario):
     file = scenario("flows", "none")
     planned = planned_rows(file, file.scenario.rows, topology_of(file, load))

@@ -32,11 +32,15 @@ Harm = Callable[["Run"], None]
 
 
 class Run:
-    """A job of three workers, two servers and a switch."""
+    """A job of three workers, two servers and a switch; in a tree, that switch sums for two of the workers.
 
-    def __init__(self, bed: Testbed, engine: str) -> None:
+    The root is then a third program at the first server's host, which hears the third worker itself.
+    """
+
+    def __init__(self, bed: Testbed, engine: str, *, tree: bool = False) -> None:
         self.bed, self.engine = bed, engine
-        self.nodes = ["s0", "s1", "switch"]
+        self.nodes = ["s0", "s1", "s0", "switch"] if tree else ["s0", "s1", "switch"]
+        self.switch = len(self.nodes) - 1
         addresses = [f"{bed.address(node)}:{PORT + number}" for number, node in enumerate(self.nodes)]
         tables = [
             {"name": rows_worker.TABLE, "rows": {"counted": rows_worker.ROWS}, "dim": rows_worker.WIDTH, "seed": 1,
@@ -50,10 +54,11 @@ class Run:
             "positions": len(tiers),
             "rows": tiers,
         }
-        self.address = addresses[2]
+        self.address = addresses[self.switch]
         self.text = sparse_job(
-            tables, rows_worker.WORKERS, addresses[:2], addresses[2:], hot=json.dumps(hot), packet_bytes=400
-        )
+            tables, rows_worker.WORKERS, addresses[:2], addresses[2:], hot=json.dumps(hot), packet_bytes=400,
+            tree={"parents": [0], "leaves": [1, 1, 0]} if tree else None,
+        )  # fmt: skip
         self.daemons = TableDaemons(bed, self.text, self.nodes, self._command)
         self.workers: list[subprocess.Popen[bytes]] = []
 
@@ -62,7 +67,7 @@ class Run:
         return self.bed.folder / f"node-{number}.sock"
 
     def _command(self, job_file: Path, number: int) -> list[str]:
-        ports = self.bed.interfaces("switch") if (number, self.engine) == (2, "xdp") else ()
+        ports = self.bed.interfaces("switch") if (number, self.engine) == (self.switch, "xdp") else ()
         line = [*daemon(job_file, number, ports), "--control", str(self.socket(number))]
         return [*line, "--snapshots", str(self.bed.folder), "--snapshot-interval", "0.05"] if number < 2 else line
 
@@ -92,18 +97,19 @@ class Run:
 
 
 def play(
-    name: str, engine: str, harm: Harm, *, loss: float = 0.0, pause_s: float = 0.0
+    name: str, engine: str, harm: Harm, *, tree: bool = False, loss: float = 0.0, pause_s: float = 0.0
 ) -> tuple[list[tuple[int, str]], dict]:
     """Ends of the workers, and the last words of the switch."""
     in_kernel = ["switch"] if engine == "xdp" else []
     topology = star(rows_worker.WORKERS, 100e6, servers=2).with_loss(loss)
     with Testbed(topology, name=name, loss_seed=5, in_kernel=in_kernel) as bed:
-        run = Run(bed, engine)
+        run = Run(bed, engine, tree=tree)
         with run.daemons:
             run.begin(pause_s=pause_s)
             harm(run)
             ends = run.ends()
-            return ends, run.status(2) if run.daemons.servers[2].process.poll() is None else {}
+            is_up = run.daemons.servers[run.switch].process.poll() is None
+            return ends, run.status(run.switch) if is_up else {}
 
 
 def none(_: Run) -> None:
@@ -133,13 +139,15 @@ def flood(run: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("tree", [False, True], ids=["one switch", "a tree"])
 @pytest.mark.parametrize(
-    ("harm", "loss", "pause_s"),
-    [(none, 0.0, 0.0), (none, 0.01, 0.0), (kill_a_server, 0.0, 0.1), (flood, 0.0, 0.05)],
+    "way",
+    [{"harm": none}, {"harm": none, "loss": 0.01}, {"harm": kill_a_server, "pause_s": 0.1},
+     {"harm": flood, "pause_s": 0.05}],
     ids=["nothing", "loss", "a server that is killed", "hostile packets"],
-)
-def test_rows_have_the_same_bits(engine, harm, loss, pause_s, name):
-    ends, status = play(name, engine, harm, loss=loss, pause_s=pause_s)
+)  # fmt: skip
+def test_rows_have_the_same_bits(engine, tree, way, name):
+    ends, status = play(name, engine, **way, tree=tree)
     assert [code for code, _ in ends] == [0] * rows_worker.WORKERS, ends
     verdicts = status["jobs"][0]["verdicts"]
     assert (verdicts.get("added", 0) > 0) == (engine == "xdp"), verdicts
@@ -154,6 +162,28 @@ def test_a_switch_that_is_killed_ends_the_job_by_name(engine, name):
 
     ends, _ = play(name, engine, kill, pause_s=0.2)
     assert all(code and "node 2 at" in errors and "was restarted" in errors for code, errors in ends), ends
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_root_that_is_killed_ends_the_job_by_name_for_workers_beneath_others_too(engine, name):
+    def kill(run: Run) -> None:
+        run.await_round()
+        run.daemons.kill(2)
+        run.daemons.revive(2)
+
+    ends, _ = play(name, engine, kill, tree=True, pause_s=0.2)
+    assert all(code and "node 2 at" in errors and "was restarted" in errors for code, errors in ends), ends
+
+
+@pytest.mark.needs("xdp")
+def test_a_switch_with_others_beneath_it_is_not_in_the_kernel(name):
+    with Testbed(star(3, servers=2), name=name) as bed:
+        file = bed.folder / "job.json"
+        file.write_text(Run(bed, "xdp", tree=True).text)
+        line = bed.network.command("s0", daemon(file, 2, bed.interfaces("s0")))
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done
+    assert "has switches beneath it, whose sums are added in user space" in done.stderr, done.stderr
 
 
 @pytest.mark.needs("xdp")

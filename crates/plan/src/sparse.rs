@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use wiresum_wire::{HEADER_LEN, MAX_CONTRIBUTORS, MAX_ROW_VALUES, ROW_HEADER_LEN, RowKind};
 
 use crate::validate::{all_distinct, require};
-use crate::{Plan, PlanError, PlanStream, Policy, Role};
+use crate::{Child, Plan, PlanError, PlanStream, Policy, Role, StreamPlace};
 
 /// Most rows of a table: 2⁴⁰ rows of 16 float32 are 64 TB.
 pub const MAX_TABLE_ROWS: u64 = 1 << 40;
@@ -27,7 +27,8 @@ pub struct PlanSparse {
     pub tables: Vec<PlanTable>,
     /// Servers of tables, each of which keeps an equal share of all rows.
     pub servers: Vec<TableServer>,
-    /// Where hot rows are summed. The row at position p is summed by the switch of number p modulo that of switches.
+    /// Where hot rows are summed. With a stream for each switch, the row at position p is summed by the switch of number p
+    /// modulo that of switches; with one stream, the switches are its places, a tree with the root first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<RowSwitch>,
     /// The hot map; absent where no row is hot.
@@ -263,8 +264,10 @@ impl PlanSparse {
         let can_follow = self.tracking.is_none() || positions > 0;
         let problem = "needs hot rows that follow popularity: leave it out, or give a hot map";
         require(can_follow, "sparse.tracking", problem)?;
-        let each = self.streams.len() == self.switches.len();
-        require(each, "sparse.streams", "must be one for each switch, in their order")?;
+        let each = self.streams.len() == self.switches.len() || self.is_tree();
+        let problem =
+            "must be one for each switch, in their order, or one that has a place at each";
+        require(each, "sparse.streams", problem)?;
         let ids = plan.streams.iter().chain(&self.streams).map(|stream| stream.id);
         require(all_distinct(ids), "sparse.streams", "have an id of another stream")?;
         for (number, stream) in self.streams.iter().enumerate() {
@@ -285,14 +288,32 @@ impl PlanSparse {
         require(stream.role == Role::Hot, &format!("{field}.role"), "must be `hot`")?;
         let problem = "must be `exclusive`: each position has a slot of its own";
         require(stream.policy == Policy::Exclusive, &format!("{field}.policy"), problem)?;
-        let slots = positions.saturating_sub(number as u32).div_ceil(self.switches.len() as u32);
-        let [place] = stream.places[..] else {
-            let problem = "must be one: sums of a part of the workers have no packets";
-            return require(false, &format!("{field}.places"), problem);
+        let streams = self.streams.len() as u32;
+        let slots = positions.saturating_sub(number as u32).div_ceil(streams);
+        let switches =
+            if self.is_tree() { &self.switches } else { &self.switches[number..=number] };
+        let is_switch = |(place, switch): (&StreamPlace, &RowSwitch)| {
+            place.node == switch.node && place.base == 0 && place.slots == Some(slots)
         };
-        let is_switch = place.node == self.switches[number].node && place.base == 0;
-        let problem = format!("must be its switch's, with {slots} slots and no base");
-        require(is_switch && place.slots == Some(slots), &format!("{field}.places"), &problem)
+        let are_switches = stream.places.len() == switches.len()
+            && stream.places.iter().zip(switches).all(is_switch);
+        let problem =
+            format!("must be its switches', in their order, with {slots} slots and no base");
+        require(are_switches, &format!("{field}.places"), &problem)?;
+        let is_before = |(number, place): (usize, &StreamPlace)| {
+            let above = stream.leg(Child::Node(place.node)).map(|leg| leg.parent);
+            let above =
+                above.and_then(|node| stream.places.iter().position(|one| one.node == node));
+            above.is_none_or(|above| above < number) && above.is_some() == (number > 0)
+        };
+        let problem = "must have the root first, and each place behind the one above it";
+        let is_ordered = stream.places.iter().enumerate().all(is_before);
+        require(is_ordered, &format!("{field}.places"), problem)
+    }
+
+    /// Whether sums of some workers' rows are summed on at another switch: there is one stream, with a place at each.
+    fn is_tree(&self) -> bool {
+        self.streams.len() == 1 && self.switches.len() > 1
     }
 }
 
@@ -382,6 +403,30 @@ mod tests {
             let problem = read(&plan).expect_err(pointer).to_string();
             assert!(problem.contains(&format!("`{field}`")), "{pointer}: {problem}");
         }
+    }
+
+    /// Node 1 is beneath node 0, and worker 0 beneath node 1.
+    #[test]
+    fn switches_may_be_a_tree() {
+        let mut plan = document();
+        plan["sparse"]["switches"] = json!([
+            { "node": 0, "address": "10.0.0.1:5748" }, { "node": 1, "address": "10.0.0.2:5748" }
+        ]);
+        let stream = &mut plan["sparse"]["streams"][0];
+        stream["places"] = json!([{ "node": 0, "slots": 30 }, { "node": 1, "slots": 30 }]);
+        stream["legs"][0]["parent"] = json!(1);
+        let legs = stream["legs"].as_array_mut().expect("a list");
+        legs.push(json!({ "child": { "node": 1 }, "parent": 0 }));
+        read(&plan).expect("a tree");
+        plan["sparse"]["streams"][0]["places"][1]["slots"] = json!(15);
+        let problem = read(&plan).expect_err("half of the slots").to_string();
+        assert!(problem.contains("in their order, with 30 slots and no base"), "{problem}");
+        plan["sparse"]["streams"][0]["places"] =
+            json!([{ "node": 1, "slots": 30 }, { "node": 0, "slots": 30 }]);
+        let switches = plan["sparse"]["switches"].as_array_mut().expect("a list");
+        switches.reverse();
+        let problem = read(&plan).expect_err("the root is behind").to_string();
+        assert!(problem.contains("must have the root first"), "{problem}");
     }
 
     #[test]

@@ -155,7 +155,7 @@ def _write(
     """The plan's file, and the hot map's beside it."""
     from wiresum.document import write_text
     from wiresum.plan.tracking import tracking_of
-    from wiresum.planners.row_plans import plan_with_rows
+    from wiresum.planners.row_plans import plan_with_rows, sums_in_a_tree
     from wiresum.sparse.hot import hot_map
 
     rows, hot = part.replicated_rows + part.summed_rows, asked_rows.hot
@@ -166,7 +166,15 @@ def _write(
         raise PlanError(f"{hot}: is not written, as no row is hot in this plan; leave --hot out")
     if output:
         made = plan_with_rows(
-            asked.network, job, part, options=options, hot=text, file=file or "", trace=spec, tracking=tracking
+            asked.network,
+            job,
+            part,
+            tree=text is not None and sums_in_a_tree(asked, part),
+            options=options,
+            hot=text,
+            file=file or "",
+            trace=spec,
+            tracking=tracking,
         )
         made.write(output)
         note(f"{output}: {len(made.workers)} workers, {len(part.servers)} servers of {len(part.tables)} tables")

@@ -78,9 +78,9 @@ class TableOptions:
 
     def in_kernel(self, topology: Topology) -> list[str]:
         """Switches that sum hot rows in the kernel."""
-        from wiresum.testbed.tables import summing_switches
+        from wiresum.testbed.tables import lowest_switches
 
-        return summing_switches(topology) if self.rows_engine == "xdp" else []
+        return lowest_switches(topology) if self.rows_engine == "xdp" else []
 
     def dense_engine(self, engine: EngineChoice) -> EngineChoice:
         """What sums the dense part: one program runs on a port.

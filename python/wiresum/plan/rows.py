@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wiresum.document import Document
-from wiresum.plan.members import U16, U32, SocketAddress
+from wiresum.plan.members import U16, U32, NodeChild, SocketAddress, WorkerChild
 from wiresum.plan.stream import PlanStream
 from wiresum.plan.tables import Table
 from wiresum.plan.tracking import Tracking
@@ -78,9 +78,10 @@ class PlanSparse(Document):
         trace: the trace whose popularity was counted, from which a prediction follows.
         tables: numbered in this order.
         servers: each keeps an equal share of all rows.
-        switches: the row at position p is summed by the switch of number p modulo that of switches.
+        switches: with a stream for each, the row at position p is summed by the switch of number p modulo that of
+            switches; with one stream they are its places, a tree with the root first.
         hot: the hot map; absent where no row is hot.
-        streams: of hot rows, one for each switch.
+        streams: of hot rows, one for each switch, or one for all.
         tracking: how hot rows follow popularity while the job runs; absent where they stay as they are.
         initial: what rows begin with.
         seed: of what rows begin with.
@@ -102,3 +103,15 @@ class PlanSparse(Document):
     is_averaged: bool = False
     packet_bytes: U16 = ETHERNET_PACKET_BYTES
     memory_bytes: Annotated[int, Field(gt=0)] | None = None
+
+    @property
+    def tree(self) -> dict[str, list[int]] | None:
+        """Switches as a job's file has them, if they are a tree: that above each but the first, and each worker's."""
+        if len(self.streams) != 1 or len(self.switches) == 1:
+            return None
+        numbers = {switch.node: number for number, switch in enumerate(self.switches)}
+        legs = [(leg.child, numbers[leg.parent]) for stream in self.streams for leg in stream.legs]
+        above = {child.node: number for child, number in legs if isinstance(child, NodeChild)}
+        leaves = {child.worker: number for child, number in legs if isinstance(child, WorkerChild)}
+        parents = [above[switch.node] for switch in self.switches[1:]]
+        return {"parents": parents, "leaves": [leaves[rank] for rank in range(len(leaves))]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.plan.members import WorkerChild
+from wiresum.plan.members import NodeChild, WorkerChild
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import Shard, assemble
 from wiresum.plan.rows import ROWS_PORT, PlanHot, PlanSparse, RowSwitch, TableServer
@@ -18,7 +18,7 @@ from wiresum.plan.tables import Tables
 from wiresum.plan.tracking import Tracking
 from wiresum.planners.tiers.answer import Answer, part_of
 from wiresum.planners.tiers.instance import SparseInstance
-from wiresum.planners.tiers.methods import gathered_at, tiers_at
+from wiresum.planners.tiers.methods import gathered_at, merged_at, tiers_at
 from wiresum.planners.tiers.rounds import Rounds
 from wiresum.planners.tiers.search import Thresholds
 from wiresum.predict.forms import packets
@@ -36,11 +36,32 @@ COUNTED_ROUNDS = 2
 """Rounds of a trace that are counted: with eight workers, counts of two rounds differ by a percent."""
 
 
+LEAST_GAIN = 1.03
+"""Of a tree of switches over one switch: it has more parts that can fail, and its nodes have hot rows to keep."""
+
+
+def sums_in_a_tree(asked: SparseInstance, part: SparsePart) -> bool:
+    """Whether rounds are shorter where hot rows are summed wherever their ways meet, and not at the root alone.
+
+    Sums of some workers' rows travel as 64-bit lanes, so a tree pays where several workers beneath a node touch the
+    same rows.
+    """
+    network = asked.network
+    root = network.graph.index[_summing(network, part)]
+    if not network.tree(root).sums_at:
+        return False
+    dense = None if part.root is None else root
+    places = [asked.counts.place(rows) for rows in (part.replicated_rows, part.replicated_rows + part.summed_rows)]
+    one, tree = (Rounds(asked, at(network, root, dense)).seconds(*places) for at in (gathered_at, merged_at))
+    return one >= LEAST_GAIN * tree
+
+
 def plan_with_rows(
     network: SparseNetwork,
     job: Job,
     part: SparsePart,
     *,
+    tree: bool = False,
     options: PlanOptions | None = None,
     hot: str | None = None,
     file: Path | str = "hot.json",
@@ -50,12 +71,13 @@ def plan_with_rows(
     """A plan with tables beside dense streams.
 
     The dense gradient is summed at the answer's root, on the ways that were counted, or in equal shares at the servers
-    without one. Hot rows are summed at the root alone, as sums of some of the workers have no packets.
+    without one. Hot rows are summed at the root, or in the tree of all nodes that sum on the ways to it.
 
     Args:
         network: with its servers.
         job: the dense part.
         part: the answer.
+        tree: hot rows are summed wherever their ways to the root meet, as `sums_in_a_tree` may advise.
         options: the operator's choices.
         hot: text of the hot map; None where no row is hot.
         file: where it is written.
@@ -84,8 +106,11 @@ def plan_with_rows(
         servers=[TableServer(name=name, address=address_of(topology, name)) for name in part.servers],
     )
     if hot is not None and root is not None:
-        sparse = _with_hot(sparse, dense, RowSwitch(node=_id(dense, root), address=address_of(topology, root)),
-                           json.loads(hot), Path(file).name)  # fmt: skip
+        parents = network.parents(graph.index[root])
+        if not tree:
+            parents = {worker.name: root for worker in dense.workers} | {root: None}
+        sparse = sparse.model_copy(update={"hot": _hot(json.loads(hot), Path(file).name)})
+        sparse = _with_switches(sparse, dense, topology, parents)
     return AggregationPlan.build(**{**dict(dense), "sparse": sparse})
 
 
@@ -132,7 +157,8 @@ def predicted(
     hot = replicated = 0
     if sparse.hot is not None:
         replicated, hot = sparse.hot.replicated, sparse.hot.replicated + sparse.hot.summed
-        method = gathered_at(asked.network, network.graph.index[names[sparse.switches[0].node]], root)
+        at = merged_at if sparse.tree else gathered_at
+        method = at(asked.network, network.graph.index[names[sparse.switches[0].node]], root)
     rounds, places = Rounds(asked, method), (asked.counts.place(replicated), asked.counts.place(hot))
     return part_of(asked, "as planned", Answer(rounds, Thresholds(rounds.seconds(*places), *places), root))
 
@@ -154,18 +180,57 @@ def _id(plan: AggregationPlan, name: str) -> int:
     return next(node.id for node in plan.nodes if node.name == name)
 
 
-def _with_hot(
-    sparse: PlanSparse, dense: AggregationPlan, switch: RowSwitch, rows: dict[str, Any], file: str
-) -> PlanSparse:
-    """The part with a hot map, whose rows one switch sums."""
+def _summing(network: SparseNetwork, part: SparsePart) -> str:
+    """The node at which sums of hot rows are complete.
+
+    Raises:
+        PlanError: there is none.
+    """
+    roots = network.roots()
+    if part.root is None and not roots:
+        raise PlanError(f"topology {network.topology.name} has no node that sums for all workers; add one")
+    return part.root or network.graph.names[roots[0]]
+
+
+def _hot(rows: dict[str, Any], file: str) -> PlanHot:
+    """What a plan says of a hot map, by its content and its file's name."""
     tiers = [row[-1] for row in rows["rows"]]
-    hot = PlanHot(
+    return PlanHot(
         file=file, digest=rows["digest"], version=rows["version"], dim=rows["dim"], positions=rows["positions"],
         replicated=tiers.count("A"), summed=tiers.count("B"),
     )  # fmt: skip
+
+
+def _with_switches(
+    sparse: PlanSparse, dense: AggregationPlan, topology: Topology, parents: dict[str, str | None]
+) -> PlanSparse:
+    """The part with those who sum its hot rows.
+
+    Args:
+        sparse: the part, with a hot map.
+        dense: whose nodes sum.
+        topology: with their addresses.
+        parents: by worker and by node that sums the next node that sums; the root has none.
+    """
+    positions = 0 if sparse.hot is None else sparse.hot.positions
+    ranks = {worker.name: worker.rank for worker in dense.workers}
+
+    def height(name: str) -> int:
+        above = parents[name]
+        return 0 if above is None else 1 + height(above)
+
+    names = sorted((name for name in parents if name not in ranks), key=height)
+    ids = {name: _id(dense, name) for name in names}
+    legs = [
+        PlanLeg(
+            child=WorkerChild(worker=ranks[name]) if name in ranks else NodeChild(node=ids[name]), parent=ids[above]
+        )
+        for name, above in parents.items()
+        if above is not None
+    ]
     stream = PlanStream(
         id=1 + max(stream.id for stream in dense.streams), name="hot", role="hot", share=1.0, policy="exclusive",
-        window=hot.positions, places=[PlanPlace(node=switch.node, slots=hot.positions)],
-        legs=[PlanLeg(child=WorkerChild(worker=worker.rank), parent=switch.node) for worker in dense.workers],
+        window=positions, places=[PlanPlace(node=ids[name], slots=positions) for name in names], legs=legs,
     )  # fmt: skip
-    return sparse.model_copy(update={"switches": [switch], "hot": hot, "streams": [stream]})
+    switches = [RowSwitch(node=ids[name], address=address_of(topology, name)) for name in names]
+    return sparse.model_copy(update={"switches": switches, "streams": [stream]})

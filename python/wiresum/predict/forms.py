@@ -49,6 +49,7 @@ class Forms(NamedTuple):
     Attributes:
         hot_rows: a worker's gradients of rows of tier A, to who sums them.
         hot_sums: sums of them, to workers.
+        partial_sums: sums of some workers' rows of tiers A and B, from a node that sums to the next.
         row_sums: sums of rows of tier B, to their server.
         push: a worker's gradients of rows of tiers B and C.
         pull: what is asked for.
@@ -58,6 +59,7 @@ class Forms(NamedTuple):
 
     hot_rows: Form
     hot_sums: Form
+    partial_sums: Form
     row_sums: Form
     push: Form
     pull: Form
@@ -78,7 +80,8 @@ def packets(packet_bytes: int = ETHERNET_PACKET_BYTES) -> Forms:
 
     dense = (wire.MAX_PAYLOAD + below + wire.HEADER_LEN) / wire.MAX_PAYLOAD
     # Rows of tier B are far apart, so packets of offsets are not full: they are counted as if they had keys.
-    sums = form(3, is_wide=True), form(8, is_wide=True)
+    # Partial sums have a position, a bitmap of workers, and lanes of 64 bits.
+    sums = form(3, is_wide=True), form(10, 2, is_wide=True), form(8, is_wide=True)
     return Forms(form(2), *sums, form(8), form(8, 0), form(0), dense)
 
 
@@ -86,10 +89,10 @@ def tcp() -> Forms:
     """Push/pull as ps-lite does it: keys of 8 bytes with every row, both ways, over TCP."""
     headers = wire.ETHERNET_LEN + wire.IPV4_LEN + TCP_HEADER_BYTES
     row, key = (Form(8, copies, headers, TCP_SEGMENT_BYTES) for copies in (1, 0))
-    return Forms(row, row, row, row, key, row, 1 + headers / TCP_SEGMENT_BYTES)
+    return Forms(row, row, row, row, row, key, row, 1 + headers / TCP_SEGMENT_BYTES)
 
 
 def bare(key_bytes: int = 4, position_bytes: int = 2) -> Forms:
     """Keys and values alone, as long as they would have to be: what bounds on counted traces are made of."""
     row, hot = Form(key_bytes), Form(position_bytes)
-    return Forms(hot, hot, row, row, Form(key_bytes, 0), row)
+    return Forms(hot, hot, hot, row, row, Form(key_bytes, 0), row)

@@ -170,10 +170,19 @@ class SparseNetwork:
         replicated.add(Quantity(1, self.forms.hot_rows), up)
         summed.add(Quantity(1, self.forms.push), up)
         replicated.add(Quantity(total, self.forms.hot_sums), down)
-        for server in self.server_nodes:
-            onward = self._between([node], [server]) if server != node else np.zeros(len(up))
-            onward[self.graph.arc_count + server] += 1
-            summed.add(Quantity(total, self.forms.row_sums), onward / len(self.servers))
+        self._add_onward(summed, node)
+        return replicated.total, summed.total
+
+    def merged(self, root: int) -> tuple[Load, Load]:
+        """Tiers A and B where each node that sums on the way to a root does, and results are copied where ways part."""
+        tree, total = self.tree(root), len(self.workers)
+        replicated, summed = _Sum(), _Sum(self._pulled())
+        for together, times in tree.up.items():
+            hot, far = (self.forms.hot_rows, self.forms.push) if together == 1 else 2 * (self.forms.partial_sums,)
+            replicated.add(Quantity(together, hot), times)
+            summed.add(Quantity(together, far), times)
+        replicated.add(Quantity(total, self.forms.hot_sums), tree.down)
+        self._add_onward(summed, root)
         return replicated.total, summed.total
 
     def dense(self, root: int | None) -> Floats:
@@ -208,6 +217,13 @@ class SparseNetwork:
     def _pulled(self) -> Load:
         """Requests up, values down."""
         return {Quantity(1, self.forms.pull): self._to_servers, Quantity(1, self.forms.weights): self._from_servers}
+
+    def _add_onward(self, summed: _Sum, node: int) -> None:
+        """Whole sums from a node to their servers."""
+        for server in self.server_nodes:
+            onward = self._between([node], [server]) if server != node else np.zeros(len(self.capacities_bps))
+            onward[self.graph.arc_count + server] += 1
+            summed.add(Quantity(len(self.workers), self.forms.row_sums), onward / len(self.servers))
 
     @property
     def _scaled(self) -> dict[int, float]:

@@ -73,9 +73,12 @@ class _Rounds:
         """Gradients of hot rows to their switches, of others to their servers, and questions for the next weights."""
         for worker, keys in self._by_worker(number):
             hot, cold = self._split(keys)
-            for node, part in self._of_switches(hot):
+            for node, part in self._leaves(worker, hot):
                 yield worker, node, self._bytes(part, self._forms.hot_rows)
             yield from self._spread(worker, self._bytes(cold, self._forms.push))
+        for node, above, beneath in self._inner:
+            rows = [self._split(keys)[0] for worker, keys in self._by_worker(number) if worker in beneath]
+            yield node, above, self._bytes(np.unique(np.concatenate(rows)), self._forms.partial_sums)
         for worker, keys in self._wanted(number + 1):
             yield from self._spread(worker, self._bytes(keys, self._forms.pull))
 
@@ -85,8 +88,8 @@ class _Rounds:
         for node, part in self._of_switches(self._split(union)[0]):
             kept = part[self._ranks(part) < self._kept]
             others = part[self._ranks(part) >= self._kept]
-            for worker, _ in self._by_worker(number):
-                yield node, worker, self._bytes(kept, self._forms.hot_sums)
+            for above, child in self._results(node):
+                yield above, child, self._bytes(kept, self._forms.hot_sums)
             yield from self._spread(node, self._bytes(others, self._forms.row_sums))
 
     def down(self, number: int) -> Iterator[Sent]:
@@ -125,11 +128,47 @@ class _Rounds:
         return keys[is_hot], keys[~is_hot]
 
     def _of_switches(self, keys: Ints) -> Iterator[tuple[str, Ints]]:
-        """Each switch with its hot rows; a row's position is its rank."""
-        names = {node.id: node.name for node in self.planned.plan.nodes}
-        count = len(self._sparse.switches)
-        for number, switch in enumerate(self._sparse.switches):
-            yield names[switch.node], keys[self._ranks(keys) % count == number]
+        """Each switch at which sums are complete with its hot rows; a row's position is its rank."""
+        roots = self._sparse.switches[:1] if self._sparse.tree else self._sparse.switches
+        for number, switch in enumerate(roots):
+            yield self._names[switch.node], keys[self._ranks(keys) % len(roots) == number]
+
+    def _leaves(self, worker: str, keys: Ints) -> Iterator[tuple[str, Ints]]:
+        """The switches that a worker sends hot rows to, with these."""
+        if tree := self._sparse.tree:
+            rank = next(one.rank for one in self.planned.plan.workers if one.name == worker)
+            yield self._switch(tree["leaves"][rank]), keys
+        else:
+            yield from self._of_switches(keys)
+
+    @property
+    def _inner(self) -> Iterator[tuple[str, str, set[str]]]:
+        """Switches beneath others: name, that of the one above, workers whose rows it has."""
+        tree = self._sparse.tree or {"parents": [], "leaves": []}
+        above = dict(enumerate(tree["parents"], start=1))
+        workers = [worker.name for worker in self.planned.plan.workers]
+        beneath: dict[int, set[str]] = {number: set() for number in above}
+        for worker, leaf in zip(workers, tree["leaves"], strict=False):
+            number: int | None = leaf
+            while number is not None and number in above:
+                beneath[number].add(worker)
+                number = above.get(number)
+        for number, parent in above.items():
+            yield self._switch(number), self._switch(parent), beneath[number]
+
+    def _results(self, root: str) -> Iterator[tuple[str, str]]:
+        """Who sends results to whom, from the switch at which they are complete."""
+        inner, tree = list(self._inner), self._sparse.tree
+        yield from ((above, node) for node, above, _ in inner)
+        for worker in self.planned.plan.workers:
+            yield self._switch(tree["leaves"][worker.rank]) if tree else root, worker.name
+
+    def _switch(self, number: int) -> str:
+        return self._names[self._sparse.switches[number].node]
+
+    @property
+    def _names(self) -> dict[int, str]:
+        return {node.id: node.name for node in self.planned.plan.nodes}
 
     def _spread(self, end: str, sent: float) -> Iterator[Sent]:
         servers = self._sparse.servers

@@ -14,7 +14,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.tables import Tables
 from wiresum.planners import place_rows
-from wiresum.planners.row_plans import counted, plan_with_rows
+from wiresum.planners.row_plans import counted, plan_with_rows, sums_in_a_tree
 from wiresum.planners.tiers.instance import servers_of
 from wiresum.predict.sparse import SparseNetwork
 from wiresum.sim.scenario import RowsJob
@@ -121,7 +121,12 @@ def _made(file: ScenarioFile, rows: RowsJob, topology: Topology) -> PlannedRows:
     is_hot = part.replicated_rows + part.summed_rows > 0
     hot = hot_map(trace, part.replicated_rows, part.summed_rows) if is_hot else None
     plan = plan_with_rows(
-        asked.network, Job(gradient_bytes=rows.dense_bytes or DENSE_BYTES), part, hot=hot, trace=rows.trace
+        asked.network,
+        Job(gradient_bytes=rows.dense_bytes or DENSE_BYTES),
+        part,
+        tree=hot is not None and sums_in_a_tree(asked, part),
+        hot=hot,
+        trace=rows.trace,
     )
     return PlannedRows(rows, topology, plan, trace, sparse_job_of(plan, hot))
 

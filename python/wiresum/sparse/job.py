@@ -64,6 +64,7 @@ def sparse_job_of(plan: AggregationPlan, hot: str | None) -> str:
         len(plan.workers),
         [server.address for server in sparse.servers],
         [switch.address for switch in sparse.switches],
+        tree=sparse.tree,
         hot=hot,
         tracking=None if sparse.tracking is None else sparse.tracking.model_dump(),
         job=plan.job.id,
@@ -126,8 +127,8 @@ def sparse_job(
         workers: how many there are.
         servers: `HOST:PORT` of each server of tables.
         switches: `HOST:PORT` of each switch that sums hot rows.
-        tree: `parents`, the switch above each switch but the first, and `leaves`, the switch of each worker; where it is
-            absent, positions are divided among all switches, which hear all workers.
+        tree: `parents`, the switch above each switch but the first, and `leaves`, the switch of each worker; where
+            it is absent, positions are divided among all switches, which hear all workers.
         hot: the text of a hot map; its tables are numbered alike.
         tracking: how the hot rows follow popularity while the job runs: `{"name": "decaying", "period": ROUNDS}`, or
             the paper's methods, `{"name": "once", "after": ROUND}` and `{"name": "sampling", "rate": SHARE, "after":

@@ -14,6 +14,7 @@ from wiresum.deploy.tables import Command, TableDaemons, daemon
 from wiresum.document import read_json, read_text
 from wiresum.errors import PlanError, TestbedError, TraceError
 from wiresum.plan.tables import Table, Tables
+from wiresum.predict.sparse import SparseNetwork
 from wiresum.sparse.hot import empty_map
 from wiresum.sparse.job import sparse_job
 from wiresum.testbed.bed import Testbed
@@ -70,19 +71,19 @@ class SparseJob:
 def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int, *, in_kernel: bool = False) -> TableDaemons:
     """The daemons of a sparse job, to be started on a testbed that is up.
 
-    Servers of tables are at all servers of the topology, or where it has none, beside every worker. A switch that sums
-    has the hot rows.
+    Servers of tables are at all servers of the topology, or where it has none, beside every worker. Hot rows are summed
+    by the switches where their ways to the nearest one for all workers meet.
 
     Args:
         bed: where they run.
         job: what they serve.
         mtu_bytes: of the links.
-        in_kernel: hot rows are summed by XDP at the switch, whose ports were made for it.
+        in_kernel: hot rows are summed by XDP at a switch whose ports were made for it, but where others are beneath it.
 
     Raises:
         TestbedError: rows are hot, and no switch of the topology sums; or they are not to be summed as asked for.
     """
-    servers = [node.name for node in bed.topology.nodes if node.kind in {"ps", "aggregator"}] or bed.workers
+    servers = servers_of_tables(bed.topology)
     switches = _switches(bed) if job.hot else []
     if in_kernel and (bed.why_loopback or not switches):
         raise TestbedError("the kernel sums hot rows at a switch in a namespace: give a hot map, and no --loopback")
@@ -94,11 +95,12 @@ def daemons(bed: Testbed, job: SparseJob, mtu_bytes: int, *, in_kernel: bool = F
         len(bed.workers),
         addresses[: len(servers)],
         addresses[len(servers) :],
+        tree=_tree(bed.topology, switches),
         hot=job.hot,
         tracking=None if job.tracking is None else dict(job.tracking),
         packet_bytes=mtu_bytes - UDP_OVERHEAD_BYTES,
     )
-    return TableDaemons(bed, text, nodes, over_xdp(bed, nodes, switches) if in_kernel else None)
+    return TableDaemons(bed, text, nodes, over_xdp(bed, nodes, lowest_switches(bed.topology)) if in_kernel else None)
 
 
 def over_xdp(bed: Testbed, nodes: Sequence[str], switches: Sequence[str]) -> Command:
@@ -117,9 +119,50 @@ def over_xdp(bed: Testbed, nodes: Sequence[str], switches: Sequence[str]) -> Com
     return command
 
 
+def servers_of_tables(topology: Topology) -> list[str]:
+    """Where rows live: at all servers, or where there are none, beside every worker."""
+    return [node.name for node in topology.nodes if node.kind in {"ps", "aggregator"}] or _workers(topology)
+
+
 def summing_switches(topology: Topology) -> list[str]:
-    """The switch that sums hot rows: one, as with several every worker would need a way to each of them."""
-    return [node.name for node in topology.nodes if node.kind == "switch" and node.sums][:1]
+    """The switches that sum hot rows, the one that sums for all workers first, and each behind the one above it."""
+    parents = _parents(topology)
+    workers = _workers(topology)
+
+    def height(name: str) -> int:
+        above = parents[name]
+        return 0 if above is None else 1 + height(above)
+
+    return sorted((name for name in parents if name not in workers), key=height)
+
+
+def lowest_switches(topology: Topology) -> list[str]:
+    """Those of them that hear workers alone."""
+    parents = _parents(topology)
+    inner = {above for name, above in parents.items() if name not in _workers(topology)}
+    return [name for name in summing_switches(topology) if name not in inner]
+
+
+def _parents(topology: Topology) -> dict[str, str | None]:
+    """By worker and by switch that sums the next switch that sums; none where no switch does for all."""
+    network = SparseNetwork(topology, servers_of_tables(topology))
+    names = network.graph.names
+    roots = [node for node in network.roots() if topology.node(names[node]).kind == "switch"]
+    return network.parents(roots[0]) if roots else {}
+
+
+def _workers(topology: Topology) -> list[str]:
+    return [worker.name for worker in topology.workers]
+
+
+def _tree(topology: Topology, switches: Sequence[str]) -> dict[str, list[int]] | None:
+    """The tree of several switches, as a job's file has it."""
+    if len(switches) <= 1:
+        return None
+    parents = _parents(topology)
+    above = [parents[name] for name in [*switches[1:], *_workers(topology)]]
+    numbers = [switches.index(name) for name in above if name is not None]
+    return {"parents": numbers[: len(switches) - 1], "leaves": numbers[len(switches) - 1 :]}
 
 
 def _switches(bed: Testbed) -> list[str]:

@@ -54,6 +54,12 @@ def gathered_at(network: SparseNetwork, node: int, root: int | None) -> Method:
     return Method(replicated, summed, network.direct(), network.dense(root))
 
 
+def merged_at(network: SparseNetwork, node: int, root: int | None) -> Method:
+    """The three tiers as they run in a tree: hot rows are summed wherever their ways meet on the way to a node."""
+    replicated, summed = network.merged(node)
+    return Method(replicated, summed, network.direct(), network.dense(root))
+
+
 def zebra_flow(network: SparseNetwork) -> Method:
     """Zebra's flow (§III-E): sums of hot rows go to the server, which gives every worker all of its rows."""
     summed = network.summed()
