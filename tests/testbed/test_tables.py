@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
+from wiresum.testbed.tables import lowest_switches, summing_switches
+from wiresum.topology.generators.leaf_spine import leaf_spine
+from wiresum.topology.model import Topology
 
 PATIENCE_S = 170.0
 """Two ranks import PyTorch, on cores that may be busy."""
@@ -17,10 +22,13 @@ HOT = {
 }  # fmt: skip
 
 
-def run(*options: str, dtype: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs the script over a star of two workers, with rows of a type."""
+STAR = ("star", "--workers", "2")
+
+
+def run(*options: str, dtype: str | None = None, topology: Sequence[str] = STAR) -> subprocess.CompletedProcess[str]:
+    """Runs the script, over a star of two workers unless told otherwise, with rows of a type."""
     script = [str(SCRIPT), *([dtype] if dtype else [])]
-    line = [sys.executable, "-m", "wiresum", "testbed", "run", "star", "--workers", "2", *options, "--json"]
+    line = [sys.executable, "-m", "wiresum", "testbed", "run", *topology, *options, "--json"]
     return subprocess.run(
         [*line, "--", sys.executable, *script], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
@@ -85,3 +93,34 @@ def test_options_that_do_not_fit_are_named(options, says, tables, name):
     done = run(*(option.format(tables=tables) for option in options), "--loopback", "--name", name)
     assert done.returncode != 0
     assert says in done.stderr.replace("\n", " ")
+
+
+def racks(path: Path) -> Path:
+    """Two racks with two workers each, and a server in the second; sums are complete in the first."""
+    made = leaf_spine(2, 1, 3, 200e6, programmable=1.0).model_dump(mode="json", exclude_none=True)
+    made["nodes"] = [
+        {**node, "sums_at": "spine0"} if node["name"].startswith("leaf") else node
+        for node in made["nodes"]
+        if node["name"] != "w0"
+    ]
+    made["links"] = [link for link in made["links"] if link["source"] != "w0"]
+    path.write_text(json.dumps(made))
+    return path
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param("udp", marks=pytest.mark.needs("namespaces"), id="user space"),
+        pytest.param("xdp", marks=pytest.mark.needs("xdp"), id="the kernel beneath user space"),
+    ],
+)
+def test_rows_are_summed_in_each_rack_and_then_for_all(engine, tables, tmp_path, name):
+    topology, hot = racks(tmp_path / "racks.json"), tmp_path / "hot.json"
+    assert summing_switches(Topology.read(topology)) == ["leaf0", "leaf1"]
+    assert lowest_switches(Topology.read(topology)) == ["leaf1"]
+    hot.write_text(json.dumps(HOT))
+    place = ["--engine", "udp", "--rows-engine", engine, "--tables", str(tables), "--hot", str(hot)]
+    done = run(*place, "--name", name, topology=[str(topology)])
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("same rows") == 4
