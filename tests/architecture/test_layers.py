@@ -82,6 +82,7 @@ ALLOWED_PACKAGES = {
         "topology",
         "circuits",
         "plan",
+        "predict",
         "sparse",
         "planners",
         "_native",

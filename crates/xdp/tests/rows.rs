@@ -82,7 +82,7 @@ fn all_numbers_of_16_bits_are_taken_as_the_reference_does() {
             }
         }
     }
-    // Of 32 exponents those below 27, four rows each; of 256 those below 138, half a row each.
+    // 27 of 32 exponents are in range, four rows each, and 138 of 256, half a row each.
     assert_eq!(added, 2 * (2 * 27 * 4 + 2 * 138 / 2));
 }
 

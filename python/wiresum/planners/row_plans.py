@@ -37,7 +37,7 @@ COUNTED_ROUNDS = 2
 
 
 LEAST_GAIN = 1.03
-"""Of a tree of switches over one switch: it has more parts that can fail, and its nodes have hot rows to keep."""
+"""What a tree of switches must gain over one: it has more parts that can fail, and each has hot rows to keep."""
 
 
 def sums_in_a_tree(asked: SparseInstance, part: SparsePart) -> bool:

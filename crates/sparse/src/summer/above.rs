@@ -23,7 +23,7 @@ pub(super) struct Above {
     /// Sums that are complete here.
     pub(super) leaving: Leaving,
     sending: Sending<ToSwitch>,
-    /// Of results.
+    /// Acknowledgements of results.
     acknowledgements: VecDeque<ToSwitch>,
     /// The last round of which results have come, and which parts.
     relayed: (u32, BTreeSet<u32>),
