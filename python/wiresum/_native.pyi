@@ -478,6 +478,21 @@ def bench_rows(runs: int = 7) -> list[dict[str, Any]]:
         wiresum.errors.SupportError: The program cannot be loaded here; the message has the remedy.
     """
 
+def bench_packaging(runs: int = 7) -> list[dict[str, Any]]:
+    """Measure how many pairs a second each way of packing puts into packets for a switch with registers.
+
+    Args:
+        runs: Measurements of each case.
+
+    Returns:
+        One row for each case: `name` for people; `layout`: `heat` or `random`; `packaging`, as in `wiresum sparse
+        layout`; `recirculations` of a mean packet; `packets`, over the fewest that hold all pairs; `unit`, which is
+        pairs/s; `runs`, in order.
+
+    Raises:
+        ValueError: There are no runs.
+    """
+
 def bench_tables(runs: int = 7, rows: int = 10_000_000) -> list[dict[str, Any]]:
     """Measure how many rows a second one core of a server of tables sums, changes and looks up.
 

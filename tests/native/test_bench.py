@@ -102,3 +102,11 @@ def test_ratios_compare_cpus_at_equal_placement() -> None:
 def test_no_runs_are_no_measurement(bench: Callable[..., object]) -> None:
     with pytest.raises(ValueError, match="at least one"):
         bench(runs=0)
+
+
+def test_ways_of_packing_are_measured_on_both_layouts() -> None:
+    rows = [native.to_result(row) for row in _native.bench_packaging(runs=1)]
+    assert {(r.extra["layout"], r.extra["packaging"]) for r in rows} == {
+        (layout, way) for layout in ("heat", "random") for way in ("arrival", "rank", "algorithm-1", "dealing")
+    }
+    assert all(r.unit == "pairs/s" and r.runs[0] > 0 and r.extra["packets"] >= 1 for r in rows)

@@ -2,6 +2,7 @@
 
 pub mod codec;
 pub mod live;
+pub mod packaging;
 pub mod packets;
 pub mod rows;
 pub mod seal;

@@ -10,7 +10,7 @@ use wiresum_bench::codec::{self, IN_CACHE, OUT_OF_CACHE};
 use wiresum_bench::live::{Load, generate, udp_aggregator};
 use wiresum_bench::packets::{Parameters, measure, proofs, scaling, switch};
 use wiresum_bench::sparse::{self, PATIENCE, Touched};
-use wiresum_bench::{rows, seal, tables, tracking};
+use wiresum_bench::{packaging, rows, seal, tables, tracking};
 use wiresum_node::pairs::PairClient;
 use wiresum_node::tables::{ClientError, RowClient};
 use wiresum_sparse::live::Job;
@@ -195,6 +195,28 @@ pub fn bench_rows(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
         row.set_item("workers", m.shape.workers)?;
         row.set_item("unit", "ns")?;
         row.set_item("runs", &m.nanoseconds)?;
+        list.append(row)?;
+    }
+    Ok(list)
+}
+
+/// Pairs a second that each way of packing puts into packets for a switch with registers.
+#[pyfunction]
+#[pyo3(signature = (runs = 7))]
+pub fn bench_packaging(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
+    require_runs(runs)?;
+    let measured = py.detach(|| packaging::measure(runs));
+    let list = PyList::empty(py);
+    for m in &measured {
+        let (layout, packaging) = (m.layout, m.packaging.name());
+        let row = PyDict::new(py);
+        row.set_item("name", format!("packing, {packaging}, registers by {layout}"))?;
+        row.set_item("layout", layout)?;
+        row.set_item("packaging", packaging)?;
+        row.set_item("recirculations", m.recirculations)?;
+        row.set_item("packets", m.packets)?;
+        row.set_item("unit", "pairs/s")?;
+        row.set_item("runs", &m.pairs_per_second)?;
         list.append(row)?;
     }
     Ok(list)

@@ -20,6 +20,8 @@ APPLY_AIM = 2e6
 """Rows a second that one core of a server changes."""
 LOOK_UP_AIM = 4e6
 """Rows a second that one core of a server looks up."""
+PACK_AIM = 10e6
+"""Pairs a second that one core deals to packets."""
 DIM = 16
 """Values of a row."""
 PUSHED = 100_000
@@ -35,13 +37,14 @@ def measure(runs: int, table_rows: int) -> Report:
         runs: of each case.
         table_rows: rows of the table.
     """
-    rows, notes = _native.bench_tables(runs, table_rows), []
+    rows, notes = _native.bench_packaging(runs) + _native.bench_tables(runs, table_rows), []
     try:
         rows = _native.bench_rows(runs) + rows
     except SupportError as missing:
         notes.append(f"the kernel was not measured: {missing}")
     results = [to_result(row) for row in rows] + torch_results(runs, table_rows)
     aims = {"int32_ns": INT_AIM_NS, "float32_ns": FLOAT_AIM_NS, "apply": APPLY_AIM, "look_up": LOOK_UP_AIM}
+    aims["pack"] = PACK_AIM
     parameters = {"runs": runs, "table_rows": table_rows, "aims": aims}
     notes.append("`feed` is the making of packets, a part of the figures for `xdp`")
     notes.append("PyTorch changes rows in ascending order, as its gradients are coalesced before; a server in none")
