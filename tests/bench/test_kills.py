@@ -7,7 +7,8 @@ import json
 import pytest
 
 from wiresum.bench.kills import measure as kills
-from wiresum.bench.kills import root
+from wiresum.bench.kills import root, tables
+from wiresum.bench.kills.command import Options
 from wiresum.bench.kills.measure import Kill, Watch
 from wiresum.errors import TestbedError
 from wiresum.plan.job import Job
@@ -97,3 +98,22 @@ def test_a_killed_root_is_timed_by_what_ranks_say() -> None:
     del seen.steps[0][2]
     with pytest.raises(TestbedError, match="step 0 is missing on 1 ranks"):
         root.fail_unless_equal(seen)
+
+
+def test_the_pause_of_a_table_server_s_kill_is_the_longest_gap_of_any_rank():
+    kills = [tables.Kill(0, 10.0, 11.0), tables.Kill(1, 20.0, 21.0)]
+    times = [[9.9, 10.1, 10.9, 15.0, 15.1, 19.9, 20.9], [9.9, 10.7, 10.9, 15.0, 15.2, 20.0, 20.3]]
+    report = tables.to_report(Options(), kills, times)
+    pauses, calm = report.results
+    assert pauses.runs == pytest.approx([4.1, 4.8])
+    assert sorted(calm.runs) == pytest.approx([0.1, 0.2, 4.8]), "the last one overlaps no kill"
+    assert report.notes == ["7 rounds, after each of which every row had its bits"]
+
+
+@pytest.mark.needs("namespaces")
+def test_servers_of_tables_are_killed_and_no_row_differs():
+    seen = []
+    report = tables.measure(Options(kills=2, down_s=0.0), lambda done, _all: seen.append(done))
+    assert seen == [0, 1, 2]
+    assert len(report.results[0].runs) == 2
+    assert min(report.results[0].runs) > 0

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.testbed import rows_worker
 
+from wiresum.bench.kills import row_worker
 from wiresum.deploy.control import ask
 from wiresum.deploy.tables import TableDaemons, daemon
 from wiresum.errors import ControlError
@@ -43,20 +43,20 @@ class Run:
         self.switch = len(self.nodes) - 1
         addresses = [f"{bed.address(node)}:{PORT + number}" for number, node in enumerate(self.nodes)]
         tables = [
-            {"name": rows_worker.TABLE, "rows": {"counted": rows_worker.ROWS}, "dim": rows_worker.WIDTH, "seed": 1,
+            {"name": row_worker.TABLE, "rows": {"counted": row_worker.ROWS}, "dim": row_worker.WIDTH, "seed": 1,
              "optimizer": {"name": "sgd", "lr": 1.0}, "initial": "zeros"}
         ]  # fmt: skip
-        tiers = [[0, key, key, "A" if key < rows_worker.HOT // 2 else "B"] for key in range(rows_worker.HOT)]
+        tiers = [[0, key, key, "A" if key < row_worker.HOT // 2 else "B"] for key in range(row_worker.HOT)]
         hot = {
             "format": "wiresum-hot-map/1",
             "version": 1,
-            "dim": rows_worker.WIDTH,
+            "dim": row_worker.WIDTH,
             "positions": len(tiers),
             "rows": tiers,
         }
         self.address = addresses[self.switch]
         self.text = sparse_job(
-            tables, rows_worker.WORKERS, addresses[:2], addresses[2:], hot=json.dumps(hot), packet_bytes=400,
+            tables, row_worker.WORKERS, addresses[:2], addresses[2:], hot=json.dumps(hot), packet_bytes=400,
             tree={"parents": [0], "leaves": [1, 1, 0]} if tree else None,
         )  # fmt: skip
         self.daemons = TableDaemons(bed, self.text, self.nodes, self._command)
@@ -73,9 +73,9 @@ class Run:
 
     def begin(self, incarnation: int = 1, pause_s: float = 0.0) -> None:
         """Starts the workers."""
-        script = str(Path(rows_worker.__file__))
+        script = str(Path(row_worker.__file__))
         numbers = [str(ROUNDS), str(incarnation), str(pause_s)]
-        for rank in range(rows_worker.WORKERS):
+        for rank in range(row_worker.WORKERS):
             line = [sys.executable, script, str(self.daemons.job_file), str(rank), *numbers]
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
             self.workers.append(self.bed.spawn(f"w{rank}", line, **pipes))
@@ -84,7 +84,7 @@ class Run:
         """Waits until a worker has had a round."""
         output = self.workers[0].stdout
         assert output is not None
-        assert output.readline() == b"round 1\n"
+        assert output.readline().startswith(b"round 1 ")
 
     def ends(self) -> list[tuple[int, str]]:
         """Exit code and errors of each worker."""
@@ -101,7 +101,7 @@ def play(
 ) -> tuple[list[tuple[int, str]], dict]:
     """Ends of the workers, and the last words of the switch."""
     in_kernel = ["switch"] if engine == "xdp" else []
-    topology = star(rows_worker.WORKERS, 100e6, servers=2).with_loss(loss)
+    topology = star(row_worker.WORKERS, 100e6, servers=2).with_loss(loss)
     with Testbed(topology, name=name, loss_seed=5, in_kernel=in_kernel) as bed:
         run = Run(bed, engine, tree=tree)
         with run.daemons:
@@ -148,7 +148,7 @@ def flood(run: Run) -> None:
 )  # fmt: skip
 def test_rows_have_the_same_bits(engine, tree, way, name):
     ends, status = play(name, engine, **way, tree=tree)
-    assert [code for code, _ in ends] == [0] * rows_worker.WORKERS, ends
+    assert [code for code, _ in ends] == [0] * row_worker.WORKERS, ends
     verdicts = status["jobs"][0]["verdicts"]
     assert (verdicts.get("added", 0) > 0) == (engine == "xdp"), verdicts
 
@@ -188,11 +188,11 @@ def test_a_switch_with_others_beneath_it_is_not_in_the_kernel(name):
 
 @pytest.mark.needs("xdp")
 def test_jobs_come_and_go_in_the_kernel(name):
-    with Testbed(star(rows_worker.WORKERS, 100e6, servers=2), name=name, in_kernel=["switch"]) as bed:
+    with Testbed(star(row_worker.WORKERS, 100e6, servers=2), name=name, in_kernel=["switch"]) as bed:
         run = Run(bed, "xdp")
         with run.daemons:
             run.begin()
-            assert [code for code, _ in run.ends()] == [0] * rows_worker.WORKERS
+            assert [code for code, _ in run.ends()] == [0] * row_worker.WORKERS
             job = json.loads(run.text)
             long = {**job, "id": 9, "hot": {**job["hot"], "positions": 41}}
             with pytest.raises(ControlError, match="has 41 positions of hot rows, and there is memory for 40"):
@@ -203,7 +203,7 @@ def test_jobs_come_and_go_in_the_kernel(name):
             run.daemons.job_file.write_text(json.dumps({**job, "id": 2}))
             run.workers.clear()
             run.begin(incarnation=2)
-            assert [code for code, _ in run.ends()] == [0] * rows_worker.WORKERS
+            assert [code for code, _ in run.ends()] == [0] * row_worker.WORKERS
             ask(run.socket(2), "quota", job=2, quota={"bytes_per_second": 1000})
 
 

@@ -34,6 +34,10 @@ class Options:
         bool, typer.Option("--root", help="Kill a star's only aggregator, without which ranks go over to Gloo")
     ] = False
 
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Kill servers of tables while workers push and pull rows")
+    ] = False
+
     @property
     def count(self) -> int:
         """Kills in all."""
@@ -45,8 +49,11 @@ def kills(chosen: Options, *, output: Output) -> None:
     """Kill aggregation servers (SIGKILL) at random moments of training on xagg, and check every step."""
     from wiresum.bench.kills import measure as of_inner_servers
     from wiresum.bench.kills import root as of_roots
+    from wiresum.bench.kills import tables as of_tables
 
-    benchmark = of_roots if chosen.root else of_inner_servers
+    if chosen.root and chosen.tables:
+        raise typer.BadParameter("choose one of --root and --tables")
+    benchmark = of_roots if chosen.root else of_tables if chosen.tables else of_inner_servers
     with measuring(f"{chosen.count} kills", output) as status:
         report = benchmark.measure(chosen, status.reach)
     show(report, output)
