@@ -43,7 +43,7 @@ def test_control_words_are_where_the_constants_say():
     assert refusal[wire.HELLO_REASON_WORD] == wire.RefusalReason.OTHER_PLAN
 
 
-@pytest.mark.parametrize("script", ["packets.py", "proofs.py"])
+@pytest.mark.parametrize("script", ["packets.py", "proofs.py", "rows.py"])
 def test_golden_packets_are_what_the_second_implementation_writes(script):
     command = [sys.executable, str(VECTORS / script), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -1,6 +1,8 @@
 //! Packets of rows: literal bytes, and whatever chance makes of them.
 
+use half::{bf16, f16};
 use proptest::prelude::*;
+use serde::Deserialize;
 use wiresum_wire::{
     ACKNOWLEDGEMENT_WORDS, Flags, HEADER_LEN, Kind, MAX_PACKET_ROWS, MAX_PAYLOAD, MAX_ROW_VALUES,
     Packet, ParseError, ROW_HEADER_LEN, RowDraft, RowKind, RowPacket, RowValue, SwitchPacket,
@@ -230,4 +232,66 @@ fn values_of_16_bits_are_read_where_a_kind_may_have_them() {
     let rows = RowKind::Push.rows_of(room, 16, RowValue::Float16);
     assert!(RowKind::Push.payload_len_of(rows, 16, RowValue::Float16) <= room);
     assert!(RowKind::Push.payload_len_of(rows + 1, 16, RowValue::Float16) > room);
+}
+
+#[derive(Deserialize)]
+struct Golden {
+    name: String,
+    kind: u8,
+    rows: u16,
+    dim: u16,
+    bytes: String,
+    #[serde(default)]
+    positions: Vec<u32>,
+    #[serde(default)]
+    keys: Vec<u64>,
+    #[serde(default)]
+    counts: Vec<u8>,
+    #[serde(default)]
+    contributors: Vec<u64>,
+    #[serde(default)]
+    lanes: Vec<i64>,
+    #[serde(default)]
+    values: Vec<f32>,
+}
+
+#[derive(Deserialize)]
+struct Goldens {
+    format: String,
+    packets: Vec<Golden>,
+}
+
+/// All columns as an independent implementation has written them, and the same bytes from them.
+#[test]
+fn golden_packets_are_read_and_written_alike() {
+    let file = include_str!("../../../spec/vectors/rows.json");
+    let goldens: Goldens = serde_json::from_str(file).expect("golden packets");
+    assert_eq!(goldens.format, "wiresum-rows/1");
+    assert_eq!(goldens.packets.len(), 14);
+    for golden in goldens.packets {
+        let (name, bytes) = (&golden.name, bytes(&golden.bytes));
+        let packet = RowPacket::parse(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let fields = (packet.kind as u8, packet.rows.rows.get(), packet.rows.dim.get());
+        assert_eq!(fields, (golden.kind, golden.rows, golden.dim), "{name}");
+        let widened = |bits: u16| match packet.value() {
+            RowValue::Float16 => f16::from_bits(bits).to_f32(),
+            _ => bf16::from_bits(bits).to_f32(),
+        };
+        let narrow = packet.narrow_values().iter().map(|bits| widened(bits.get()));
+        let values = packet.values().iter().map(|value| value.get()).chain(narrow);
+        assert_eq!(Vec::from_iter(values), golden.values, "{name}");
+        assert_eq!(Vec::from_iter(packet.positions()), golden.positions, "{name}");
+        let keys = packet.keys().iter().map(|key| key.get());
+        assert_eq!(Vec::from_iter(keys), golden.keys, "{name}");
+        assert_eq!(packet.contributor_counts(), golden.counts, "{name}");
+        let ranks = packet.contributors().iter().map(|ranks| ranks.get());
+        assert_eq!(Vec::from_iter(ranks), golden.contributors, "{name}");
+        let lanes = packet.lanes().iter().map(|lane| lane.get());
+        assert_eq!(Vec::from_iter(lanes), golden.lanes, "{name}");
+        let draft = RowDraft { header: *packet.header, rows: *packet.rows };
+        assert_eq!(emit(draft, packet.payload), bytes, "{name}");
+        if name.starts_with("acknowledgement") {
+            assert_eq!(Vec::from_iter(packet.acknowledged()), [4, 5, 36]);
+        }
+    }
 }

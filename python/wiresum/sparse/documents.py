@@ -86,6 +86,18 @@ class JobRenewal(Document):
     interval_ms: Annotated[int, Field(ge=200, le=1_800_000)]
 
 
+class SwitchTree(Document):
+    """Switches that sum hot rows as a tree; the first one is the root.
+
+    Attributes:
+        parents: for each switch but the first, the one above it, which has a smaller number.
+        leaves: for each worker, the switch that it sends hot rows to.
+    """
+
+    parents: list[U16]
+    leaves: Annotated[list[U16], Field(min_length=1)]
+
+
 class SparseJobFile(FileDocument):
     """What all participants of a sparse job read.
 
@@ -93,7 +105,8 @@ class SparseJobFile(FileDocument):
         id: of the job.
         workers: how many.
         servers: of tables, each with an equal share of all rows.
-        switches: that sum hot rows; the row at position p is summed by switch p modulo their number.
+        switches: that sum hot rows; the row at position p is summed by switch p modulo their number, unless in a tree.
+        tree: of the switches; absent where each hears all workers.
         tables: numbered in this order.
         hot: the hot map; absent where no row is hot.
         tracking: how hot rows follow popularity; absent where they stay as they are.
@@ -111,6 +124,7 @@ class SparseJobFile(FileDocument):
     workers: Annotated[int, Field(ge=1, le=64)]
     servers: Annotated[list[SocketAddress], Field(min_length=1)]
     switches: list[SocketAddress] = Field(default_factory=list)
+    tree: SwitchTree | None = None
     tables: Annotated[list[JobTable], Field(min_length=1)]
     hot: HotMap | None = None
     tracking: Tracking | None = None
