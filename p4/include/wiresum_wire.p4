@@ -98,7 +98,8 @@ const bit<8> WIRESUM_ROW_KIND_PUSH = 16;
 const bit<8> WIRESUM_ROW_KIND_HOT_ROWS = 17;
 /* Sums of hot rows, from a switch to a worker: offsets of positions, counts of contributors, values. */
 const bit<8> WIRESUM_ROW_KIND_HOT_SUMS = 18;
-/* Sums of rows of one table, from a switch to a server: keys, bitmaps of contributors, 64-bit lanes. */
+/* Sums of some workers' hot rows, from a switch to the one above: offsets of positions, bitmaps of
+ * contributors, 64-bit lanes. */
 const bit<8> WIRESUM_ROW_KIND_ROW_SUMS = 19;
 /* A row that was replicated, back to its server: its key, its values and state. */
 const bit<8> WIRESUM_ROW_KIND_RETURN = 20;

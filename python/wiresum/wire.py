@@ -286,8 +286,8 @@ class RowKind(IntEnum):
     # Sums of hot rows, from a switch to a worker: offsets of positions, counts of
     # contributors, values.
     HOT_SUMS = 18
-    # Sums of rows of one table, from a switch to a server: keys, bitmaps of
-    # contributors, 64-bit lanes.
+    # Sums of some workers' hot rows, from a switch to the one above: offsets of
+    # positions, bitmaps of contributors, 64-bit lanes.
     ROW_SUMS = 19
     # A row that was replicated, back to its server: its key, its values and state.
     RETURN = 20
