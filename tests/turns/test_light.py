@@ -9,7 +9,7 @@ from wiresum.circuits.device import both_ways
 from wiresum.errors import CircuitError
 from wiresum.topology.circuits import fibres
 from wiresum.topology.optical import Circuit
-from wiresum.turns.light import Light
+from wiresum.turns.light import Light, Look
 
 
 def ordered(lit, left=()):
@@ -40,3 +40,18 @@ def test_a_circuit_that_nobody_noted_is_a_strangers_and_named():
 
 def test_a_stranger_who_has_the_failed_port_now_keeps_its_circuit():
     assert ordered([("u2", "stranger")], left=[("u1", "u2")]) == {WANTED, frozenset({"u2", "stranger"})}
+
+
+def test_devices_say_which_circuits_are_there_and_which_have_failed():
+    own, one = device(), Circuit(switch="oxc", links=["u0-1", "u1-1"])
+    with served("emulated", own) as driver:
+        light = Light(network(), {"oxc": driver})
+        light.order([one])
+        assert light.look([one]) == Look(has_all=True, failed=frozenset())
+        assert not light.look([]).has_all
+        (port, _) = next(iter(own.crossbar.connections))
+        own.crossbar.faults.failing[port] = "dust"
+        own.crossbar.order(0.0, own.crossbar.connections, own.crossbar.connections)
+        seen = light.look([one])
+        assert seen.failed == {frozenset(one.links)}
+        assert seen.has_all

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from wiresum.circuits.control import ATTEMPTS as ORDERS
 from wiresum.circuits.control import Change, apply, without_light
-from wiresum.circuits.device import Driver, Pair, both_ways
+from wiresum.circuits.device import Driver, Pair, State, both_ways
 from wiresum.errors import CircuitError, CircuitSessionError, CircuitStuckError, ScheduleError
 from wiresum.topology.circuits import fibres, optical_switches
 from wiresum.topology.model import Topology
@@ -49,6 +49,19 @@ class Ordered:
     removed: int
     attempts: int
     failed: Mapping[Fibres, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What devices say of circuits.
+
+    Attributes:
+        has_all: whether these are there and no others.
+        failed: those that are there, and of which the device calls a port failed.
+    """
+
+    has_all: bool
+    failed: frozenset[Fibres]
 
 
 class Light:
@@ -128,14 +141,17 @@ class Light:
             in_the_way = (pair for pair in pairs & lit if pair & self._owned[name])
             self._owned[name] = self._owned[name].union(*in_the_way)
 
-    def has(self, circuits: Sequence[Circuit]) -> bool:
-        """Whether these circuits are there and no others, as far as devices that answer say."""
+    def look(self, circuits: Sequence[Circuit]) -> Look:
+        """What devices that answer say of circuits that are to be there."""
+        has_all, failed = True, set[Fibres]()
         for name, driver in self._drivers.items():
             with suppress(CircuitError):
-                now = {one for one in driver.read().connections if self._owned[name].issuperset(one)}
-                if now != both_ways(self._pairs(name, circuits)):
-                    return False
-        return True
+                reading, wanted = driver.read(), self._pairs(name, circuits)
+                now = {one for one in reading.connections if self._owned[name].issuperset(one)}
+                has_all &= now == both_ways(wanted)
+                bad = {port for port, seen in reading.states.items() if seen.state is State.FAILED}
+                failed |= {frozenset(self._circuit(name, pair).links) for pair in wanted & reading.pairs if pair & bad}
+        return Look(has_all, frozenset(failed))
 
     def _pairs(self, switch: str, circuits: Sequence[Circuit]) -> set[Pair]:
         return {frozenset(self._port[link] for link in one.links) for one in circuits if one.switch == switch}

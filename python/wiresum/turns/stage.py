@@ -32,6 +32,8 @@ LOOK_S = 1.0
 """Seconds between two looks whether what should be lit still is."""
 STILL_S = 3.0
 """Seconds without a result after which the circuits of a job are looked at: it computes, or has no light."""
+ALARMED_S = 1.0
+"""The same where the device says that one of its circuits has failed; an alarm alone stops no job that has results."""
 MOST_RESTORED = 10
 """Times that circuits are ordered again which someone has changed: devices forget now and then, two schedules at one
 device change each other's circuits for ever."""
@@ -292,8 +294,11 @@ class Stage:
         A circuit that gets no light any more has failed, and jobs whose plans name it are dropped.
         """
         known = self._circuits
-        wanted, doubtful = ([known[name] for name in sorted(names)] for names in (self._lit, self._doubtful()))
-        is_changed = self._has_ordered and not self._light.has(wanted)
+        wanted = [known[name] for name in sorted(self._lit)]
+        look = self._light.look(wanted)
+        is_changed = self._has_ordered and not look.has_all
+        failing = {name for name in self._lit if frozenset(known[name].links) in look.failed}
+        doubtful = [known[name] for name in sorted(self._doubtful(failing))]
         if not is_changed and not doubtful:
             if self._waiting:
                 self._mend()
@@ -310,12 +315,13 @@ class Stage:
             self._tell(f"{again.added} circuits had gone and {again.removed} had come; {end}")
         self._lose(failed)
 
-    def _doubtful(self) -> set[str]:
-        """Circuits of jobs that have had no result for a while."""
+    def _doubtful(self, failing: AbstractSet[str]) -> set[str]:
+        """Circuits of jobs that have had no result for a while, which is shorter where a device calls one failed."""
         now_s, found = self._now_s(), set[str]()
         for job, results in self._gates.results(self._running).items():
             before, since_s = self._results.get(job, (-1, now_s))
-            if results != before or now_s - since_s >= STILL_S:
+            still_s = ALARMED_S if self._uses[job] & failing else STILL_S
+            if results != before or now_s - since_s >= still_s:
                 found |= self._uses[job] & self._lit if results == before else set()
                 self._results[job] = (results, now_s)
         return found
