@@ -144,7 +144,10 @@ impl Shared {
     pub(super) fn time_out(&self, what: &'static str, after: Duration) -> ClientError {
         let state = self.lock();
         let silent = |since| state.member.silent_since(since);
-        let other = "another rank has not finished the round";
+        let other = match state.member.job().tree {
+            None => "another rank has not finished the round",
+            Some(_) => "another rank has not finished the round, or a switch above is gone",
+        };
         let error = ClientError::timeout(what, after, self.clock.now(), silent, other);
         drop(state);
         self.fail(error)
