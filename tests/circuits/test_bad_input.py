@@ -19,7 +19,7 @@ from wiresum.plan.shared import SharedNetwork
 from wiresum.topology.generators.optical import optical
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
-from wiresum.turns.light import Light
+from wiresum.turns.light import Light, Look
 from wiresum.turns.plans import as_schedule
 from wiresum.turns.stage import MOST_RESTORED, Stage
 from wiresum.workload.coflows import coflows
@@ -54,7 +54,8 @@ def fought_over():
     """A stage at a device whose circuits someone else changes all the time."""
     topology, schedule = network(), turns_of(network(), three_jobs())
     ordered = SimpleNamespace(added=1, removed=1, failed={})
-    light = SimpleNamespace(has=lambda wanted: False, order=lambda wanted, doubtful: ordered)
+    changed = Look(has_all=False, failed=frozenset())
+    light = SimpleNamespace(look=lambda wanted: changed, order=lambda wanted, doubtful: ordered)
     gates = SimpleNamespace(results=lambda jobs: {})
     stage = Stage(SharedNetwork.of(schedule, topology), light, None, gates, lambda line: None)
     stage._has_ordered = True
