@@ -53,6 +53,8 @@
 #define WIRESUM_COHORT_WORKERS 64
 /* Most workers of a job at switches, which packets count in a byte. */
 #define WIRESUM_MAX_SWITCHED_WORKERS 255
+/* Words of the bitmap of workers that an incarnation goes on without: 256 ranks. */
+#define WIRESUM_ABSENT_WORDS 8
 /* Bit of an exchange: one gives, and nothing is added. */
 #define WIRESUM_EXCHANGE_COPY 128
 /* Bits of an exchange that hold one more than the only taker; 0 where there is none. */
@@ -190,6 +192,8 @@
 /* The incarnation, or the renewal of a sparse job's keys, is of a time that is still to come, by the
  * node's clock. */
 #define WIRESUM_REFUSAL_REASON_AHEAD_OF_CLOCK 7
+/* The running incarnation goes on without other workers than the child says, or without the child itself. */
+#define WIRESUM_REFUSAL_REASON_OTHER_MEMBERS 8
 
 /* Whether a child wants a share of its parent's links. */
 /* It has sent the values of every collective that it has begun. */
@@ -234,8 +238,10 @@
 /* In all other packets of joining: the oldest generation of the stream's values that the child still
  * needs. */
 #define WIRESUM_HELLO_GENERATION_WORD 7
+/* Workers that this incarnation goes on without; bit r, least significant first within a word, is rank r. */
+#define WIRESUM_HELLO_ABSENT_WORD 8
 /* Words in the payload. */
-#define WIRESUM_HELLO_WORDS 8
+#define WIRESUM_HELLO_WORDS 16
 
 /* Payload of a welcome in a network of switches, where it is not the hello's. */
 /* Workers of the job that the node knows, high word first; bit w is worker w. */

@@ -49,6 +49,8 @@ const int WIRESUM_MAX_CONTRIBUTORS = 64;
 const int WIRESUM_COHORT_WORKERS = 64;
 /* Most workers of a job at switches, which packets count in a byte. */
 const int WIRESUM_MAX_SWITCHED_WORKERS = 255;
+/* Words of the bitmap of workers that an incarnation goes on without: 256 ranks. */
+const int WIRESUM_ABSENT_WORDS = 8;
 /* Bit of an exchange: one gives, and nothing is added. */
 const int WIRESUM_EXCHANGE_COPY = 128;
 /* Bits of an exchange that hold one more than the only taker; 0 where there is none. */

@@ -55,6 +55,8 @@ MAX_CONTRIBUTORS: Final = 64
 COHORT_WORKERS: Final = 64
 # Most workers of a job at switches, which packets count in a byte.
 MAX_SWITCHED_WORKERS: Final = 255
+# Words of the bitmap of workers that an incarnation goes on without: 256 ranks.
+ABSENT_WORDS: Final = 8
 # Bit of an exchange: one gives, and nothing is added.
 EXCHANGE_COPY: Final = 128
 # Bits of an exchange that hold one more than the only taker; 0 where there is none.
@@ -117,8 +119,11 @@ HELLO_RENEWAL_WORD: Final = 6
 # In all other packets of joining: the oldest generation of the stream's values that the
 # child still needs.
 HELLO_GENERATION_WORD: Final = 7
+# Workers that this incarnation goes on without; bit r, least significant first within a
+# word, is rank r.
+HELLO_ABSENT_WORD: Final = 8
 # Words in the payload.
-HELLO_WORDS: Final = 8
+HELLO_WORDS: Final = 16
 
 # Payload of a welcome in a network of switches, where it is not the hello's.
 
@@ -387,6 +392,9 @@ class RefusalReason(IntEnum):
     # The incarnation, or the renewal of a sparse job's keys, is of a time that is still
     # to come, by the node's clock.
     AHEAD_OF_CLOCK = 7
+    # The running incarnation goes on without other workers than the child says, or
+    # without the child itself.
+    OTHER_MEMBERS = 8
 
 
 class Demand(IntEnum):

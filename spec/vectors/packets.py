@@ -106,8 +106,9 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
         + [signed(0x80000001)] * 32
         + [1] * 32
     )
-    hello = proof + double(1_700_000_000_000_000) + double(0xFEDCBA9876543210) + [0, 0]
-    refusal = [*hello[:6], 3, 0]
+    hello = proof + double(1_700_000_000_000_000) + double(0xFEDCBA9876543210) + [0] * 10
+    refusal = [*hello[:6], 3, 0] + [0] * 8
+    fewer = [*hello[:8], 1 << 1, 1 << 8] + [0] * 6
     ready = [*proof, 9, 1, *double(10_000_000_000), *double(4_400_000_000), 12_000] + [0] * 7
     heartbeat = [*proof, 12, 2, *[0] * 6, 1000, 0] + [0] * 4
     report = [*proof, 0, 2, *[0] * 7, 8] + [0] * 4
@@ -146,6 +147,7 @@ def well_formed() -> dict[str, tuple[dict[str, int], list[int], bytes]]:
         "probe": ("probe", probe, {}),
         "status": ("status", status, {}),
         "hello": ("hello", hello, {"sub_model": 0}),
+        "hello of a job that goes on without ranks 1 and 40": ("hello", fewer, {"sub_model": 0}),
         "welcome": ("welcome", hello, {"sub_model": 0}),
         "refusal of another plan": ("refusal", refusal, {"sub_model": 0}),
         "goodbye": ("goodbye", hello, {"sub_model": 0, "round": 6}),
@@ -195,9 +197,10 @@ def malformed() -> dict[str, tuple[bytes, str]]:
         "half a block of 16-bit lanes": (packet("contribution", [0] * 8, flags=LANES16)[1], "payload_length"),
         "one block too many": (packet("result", [0] * 744)[1], "payload_length"),
         "lanes announced at their most": (with_byte(26, 255), "payload_length"),
-        "probe of a hello's length": (packet("probe", [0] * 8)[1], "payload_length"),
+        "probe of a hello's length": (packet("probe", [0] * 16)[1], "payload_length"),
         "status without words": (packet("status", [])[1], "payload_length"),
-        "hello of a block too many": (packet("hello", [0] * 16)[1], "payload_length"),
+        "hello of a block too few": (packet("hello", [0] * 8)[1], "payload_length"),
+        "hello of a block too many": (packet("hello", [0] * 24)[1], "payload_length"),
         "ready without words": (packet("ready", [])[1], "payload_length"),
         "rate of a block too many": (packet("rate", [0] * 16)[1], "payload_length"),
         "goodbye without words": (packet("goodbye", [])[1], "payload_length"),

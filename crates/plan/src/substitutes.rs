@@ -42,6 +42,12 @@ pub struct Seat {
 }
 
 impl Seat {
+    /// The seat in an incarnation in which nobody fills these.
+    #[must_use]
+    pub fn without(&self, vacant: u64) -> Self {
+        Self { team: self.team & !vacant, ..*self }
+    }
+
     /// The bitmap with this seat's child in it too, if all who make it up are.
     #[must_use]
     pub fn complete(&self, contributors: u64) -> u64 {
@@ -66,6 +72,20 @@ impl PlanStream {
             seats[index].team = seats[seats[index].child.trailing_zeros() as usize].rivals;
         }
         seats
+    }
+
+    /// The seats at a node that nobody fills in an incarnation that goes on without some workers, as a bitmap of
+    /// contributors: theirs, those of nodes that have nobody else below them, and those that they have as substitutes.
+    #[must_use]
+    pub fn vacancies(&self, node: NodeId, is_absent: impl Fn(u32) -> bool) -> u64 {
+        let is_vacant = |child: Child| match child {
+            Child::Worker(rank) => is_absent(rank),
+            Child::Node(_) => self.ranks_below(child).into_iter().all(&is_absent),
+        };
+        let children: Vec<bool> = self.children(node).map(is_vacant).collect();
+        let substitutes = self.substitutes(node).into_iter().map(|s| is_absent(s.rank));
+        let seats = children.into_iter().chain(substitutes);
+        seats.enumerate().fold(0, |bits, (index, vacant)| bits | u64::from(vacant) << index)
     }
 
     /// The substitutes at a node; the first has the contributor number after the last child's, and so on.

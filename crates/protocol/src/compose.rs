@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use wiresum_keys::{Seat, SeatKey, ValueHash};
-use wiresum_wire::control::{self, KeyAge, hello};
+use wiresum_wire::control::{self, Absent, KeyAge, hello};
 use wiresum_wire::{
     Contributor, Exchange, Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, NodeId,
     PROOF_LEN, SubModelId, seal,
@@ -214,7 +214,8 @@ pub fn hello(
         expected: sub_model.fan_in(node) as u8,
         ..Draft::default()
     };
-    joining(plan, &draft, control::hello_payload(incarnation, plan.digest(), KeyAge::default()))
+    let (age, absent) = (KeyAge::default(), Absent::default());
+    joining(plan, &draft, control::hello_payload(incarnation, plan.digest(), age, absent))
 }
 
 /// A packet of joining with the proof of its seat.

@@ -8,14 +8,16 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use wiresum_protocol::{Aggregator, Plan, Recipients, Verdict};
 use wiresum_testkit::traffic::aggregator::{RandomTraffic, Step};
+use wiresum_wire::control::Absent;
 use wiresum_wire::{MAX_PACKET, NodeId};
 
 /// Steps of a trace after the joining; some tens of kilobytes.
 const STEPS: usize = 70;
 /// Name, node of the plan and seed of each trace; together they show every verdict.
-const TRACES: [(&str, u16, u64); 6] = [
+const TRACES: [(&str, u16, u64); 7] = [
     ("root-1", 0, 1),
     ("root-2", 0, 2),
+    ("root-absent", 0, 3),
     ("inner-1", 1, 1),
     ("inner-2", 1, 4),
     ("root-proven", 0, 88),
@@ -23,6 +25,8 @@ const TRACES: [(&str, u16, u64); 6] = [
 ];
 /// How names of traces end whose values are proven.
 const PROVEN: &str = "proven";
+/// How names of traces end of a job that goes on without a worker, one of those below node 1.
+const ABSENT: (&str, u32) = ("absent", 2);
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Trace {
@@ -78,7 +82,9 @@ fn path(name: &str) -> PathBuf {
 fn generate(name: &str, node: u16, seed: u64) -> Trace {
     let mut plan = Plan::from_json(include_str!("plans/tree.json")).expect("a valid plan");
     plan.job.proven = name.ends_with(PROVEN);
-    let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed);
+    let absent = name.ends_with(ABSENT.0).then_some(ABSENT.1);
+    let absent = Absent::of(absent).expect("a rank that can be named");
+    let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed).without(absent);
     let mut steps = traffic.joining();
     steps.extend(traffic.take(STEPS));
     let description =

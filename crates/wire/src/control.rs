@@ -2,7 +2,7 @@
 
 use crate::schema::numbers;
 
-pub use crate::limits::BITMAP_WORDS;
+pub use crate::limits::{ABSENT_WORDS, BITMAP_WORDS};
 
 /// Payload of a probe and of its status, of equal length so that a data plane answers in place.
 ///
@@ -56,6 +56,7 @@ pub const PROOF_WORD: usize = hello::PROOF_WORD;
 
 /// Payload of a hello; the refusal repeats it, and so do the goodbye and the welcome of an aggregator.
 pub mod hello {
+    use crate::limits::ABSENT_WORDS;
     use crate::schema::constants;
 
     constants! {
@@ -73,8 +74,10 @@ pub mod hello {
         pub const RENEWAL_WORD: usize = REASON_WORD;
         /// In all other packets of joining: the oldest generation of the stream's values that the child still needs.
         pub const GENERATION_WORD: usize = REMOVED_NODE_WORD;
+        /// Workers that this incarnation goes on without; bit r, least significant first within a word, is rank r.
+        pub const ABSENT_WORD: usize = 8;
         /// Words in the payload.
-        pub const WORDS: usize = 8;
+        pub const WORDS: usize = ABSENT_WORD + ABSENT_WORDS;
     }
 }
 
@@ -104,6 +107,8 @@ numbers! {
         Detached = 6,
         /// The incarnation, or the renewal of a sparse job's keys, is of a time that is still to come, by the node's clock.
         AheadOfClock = 7,
+        /// The running incarnation goes on without other workers than the child says, or without the child itself.
+        OtherMembers = 8,
     }
 }
 
@@ -203,13 +208,74 @@ impl KeyAge {
     }
 }
 
+/// Workers that an incarnation of a job goes on without, by rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Absent([u32; ABSENT_WORDS]);
+
+impl Absent {
+    /// Ranks that can be named.
+    pub const MOST_RANKS: usize = 32 * ABSENT_WORDS;
+
+    /// These ranks; `None` if one of them cannot be named.
+    #[must_use]
+    pub fn of(ranks: impl IntoIterator<Item = u32>) -> Option<Self> {
+        let mut absent = Self::default();
+        for rank in ranks {
+            *absent.0.get_mut(rank as usize / 32)? |= 1 << (rank % 32);
+        }
+        Some(absent)
+    }
+
+    /// What a packet of joining says that is no refusal.
+    #[must_use]
+    pub fn read(payload: &[u8]) -> Self {
+        Self(std::array::from_fn(|index| word(payload, hello::ABSENT_WORD + index)))
+    }
+
+    /// Says it in a packet of joining.
+    pub fn write(self, payload: &mut [u8]) {
+        for (index, bits) in self.0.into_iter().enumerate() {
+            set_word(payload, hello::ABSENT_WORD + index, bits);
+        }
+    }
+
+    /// Whether nobody is.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// How many are.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.0.iter().map(|bits| bits.count_ones() as usize).sum()
+    }
+
+    /// Whether this rank is.
+    #[must_use]
+    pub fn holds(self, rank: u32) -> bool {
+        self.0.get(rank as usize / 32).is_some_and(|bits| bits & 1 << (rank % 32) != 0)
+    }
+
+    /// Their ranks, in order.
+    pub fn ranks(self) -> impl Iterator<Item = u32> {
+        (0..Self::MOST_RANKS as u32).filter(move |rank| self.holds(*rank))
+    }
+}
+
 /// The payload of a hello, without its proof.
 #[must_use]
-pub fn hello_payload(incarnation: u64, plan_digest: u64, age: KeyAge) -> [u8; 4 * hello::WORDS] {
+pub fn hello_payload(
+    incarnation: u64,
+    plan_digest: u64,
+    age: KeyAge,
+    absent: Absent,
+) -> [u8; 4 * hello::WORDS] {
     let mut payload = [0; 4 * hello::WORDS];
     set_double_word(&mut payload, hello::INCARNATION_WORD, incarnation);
     set_double_word(&mut payload, hello::PLAN_DIGEST_WORD, plan_digest);
     age.write(&mut payload);
+    absent.write(&mut payload);
     payload
 }
 

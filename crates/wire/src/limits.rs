@@ -43,6 +43,8 @@ constants! {
     pub const COHORT_WORKERS: usize = 64;
     /// Most workers of a job at switches, which packets count in a byte.
     pub const MAX_SWITCHED_WORKERS: usize = 255;
+    /// Words of the bitmap of workers that an incarnation goes on without: 256 ranks.
+    pub const ABSENT_WORDS: usize = 8;
     /// Bit of an exchange: one gives, and nothing is added.
     pub const EXCHANGE_COPY: u8 = 128;
     /// Bits of an exchange that hold one more than the only taker; 0 where there is none.

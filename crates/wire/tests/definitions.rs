@@ -1,6 +1,8 @@
 //! The small types: numbers there and back, serial arithmetic, control words.
 
-use wiresum_wire::control::{self, Demand, EntryState, RefusalReason, hello, status, welcome};
+use wiresum_wire::control::{
+    self, Absent, Demand, EntryState, RefusalReason, hello, status, welcome,
+};
 use wiresum_wire::{Flags, FragmentId, GROUP_FRAGMENTS, Kind, LaneType, MAX_PAYLOAD, Verdict};
 
 #[test]
@@ -67,11 +69,27 @@ fn control_words_are_written_and_read() {
 
 #[test]
 fn a_welcome_leaves_what_its_hello_is_known_by() {
-    let mut payload = control::hello_payload(2, 3, control::KeyAge { generation: 4, renewal: 5 });
+    let age = control::KeyAge { generation: 4, renewal: 5 };
+    let mut payload = control::hello_payload(2, 3, age, control::Absent::default());
     control::set_double_word(&mut payload, welcome::KNOWN_WORD, u64::MAX);
     control::set_double_word(&mut payload, welcome::HELD_WORD, u64::MAX);
     assert_eq!(control::double_word(&payload, hello::INCARNATION_WORD), 2);
     assert_eq!(control::double_word(&payload, hello::PROOF_WORD), 0);
+}
+
+#[test]
+fn absent_workers_are_named_by_rank() {
+    let ranks = [0, 31, 32, 255];
+    let absent = Absent::of(ranks).expect("ranks that can be named");
+    let payload = control::hello_payload(2, 3, control::KeyAge::default(), absent);
+    assert_eq!(control::word(&payload, hello::ABSENT_WORD), 0x8000_0001);
+    assert_eq!(control::word(&payload, hello::ABSENT_WORD + 1), 1);
+    assert_eq!(Absent::read(&payload), absent);
+    assert_eq!(absent.ranks().collect::<Vec<_>>(), ranks);
+    assert_eq!(absent.count(), ranks.len());
+    assert!(absent.holds(31) && !absent.holds(30) && !absent.holds(256) && !absent.is_empty());
+    assert_eq!(Absent::of([Absent::MOST_RANKS as u32]), None);
+    assert!(Absent::default().is_empty());
 }
 
 #[test]

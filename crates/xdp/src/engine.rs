@@ -1,5 +1,6 @@
 //! The aggregator's handle: what the daemon tells the program, and what the program tells the daemon.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -194,9 +195,35 @@ impl XdpAggregator {
         self.keys[index] = key;
         for stream in self.streams.of_job(index) {
             self.streams.directory.streams[stream].value_keys = [[key.0; GENERATIONS]; RENEWALS];
+            self.streams.vacate(stream, 0);
         }
         self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)?;
         self.kernel.run_job(index, key)
+    }
+
+    /// Nobody fills these seats of a sub-model in this incarnation, so nobody waits for them. To be called before children
+    /// are admitted.
+    ///
+    /// # Errors
+    /// [`XdpError::UnknownPeer`], or the kernel's refusal.
+    pub fn vacate(
+        &mut self,
+        job: JobId,
+        sub_model: SubModelId,
+        seats: u64,
+    ) -> Result<(), XdpError> {
+        let stream = self.stream_index(job, sub_model, Contributor(0))?;
+        self.streams.vacate(stream, seats);
+        self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)
+    }
+
+    /// The program knows already that nobody fills these seats, from the process before this one.
+    pub fn remember_vacancies(&mut self, job: JobId, vacant: &BTreeMap<SubModelId, u64>) {
+        for (&sub_model, &seats) in vacant {
+            if let Some(stream) = self.streams.index(job, sub_model) {
+                self.streams.vacate(stream, seats);
+            }
+        }
     }
 
     /// From now on the values of a sub-model carry these keys.
@@ -267,7 +294,7 @@ impl XdpAggregator {
         let child = usize::from(contributor.0);
         let stream = self.stream_index(job, sub_model, contributor)?;
         let unknown = XdpError::UnknownPeer { job, sub_model, contributor };
-        let seat = *self.streams.seats[stream].get(child).ok_or(unknown)?;
+        let seat = self.streams.seat(stream, child).ok_or(unknown)?;
         let hearing = self.hearing(address)?;
         let mut peer = peers::peer(address, self.keys[self.job_index(job)?], &hearing);
         (peer.child, peer.team, peer.rivals) = (seat.child, seat.team, seat.rivals);

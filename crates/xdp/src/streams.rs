@@ -22,7 +22,9 @@ pub struct Streams {
     /// Slot memory.
     pub pool: Pool,
     /// What each contributor's bit means, by stream.
-    pub seats: [Vec<Seat>; MAX_STREAMS],
+    seats: [Vec<Seat>; MAX_STREAMS],
+    /// By stream, the seats that nobody fills in the running incarnation.
+    vacant: [u64; MAX_STREAMS],
     /// By stream, and by contributor: the keys of seats.
     pub keys: [Vec<SeatKeyEntry>; MAX_STREAMS],
     jobs: [Option<Placed>; MAX_JOBS],
@@ -52,6 +54,7 @@ impl Streams {
             directory: Directory::new_zeroed(),
             pool,
             seats: [const { Vec::new() }; MAX_STREAMS],
+            vacant: [0; MAX_STREAMS],
             keys: [const { Vec::new() }; MAX_STREAMS],
             jobs: [const { None }; MAX_JOBS],
         }
@@ -220,6 +223,18 @@ impl Streams {
         (key != 0).then_some((JobId((key >> 16) as u16), SubModelId(key as u16)))
     }
 
+    /// Nobody fills these seats of a stream.
+    pub fn vacate(&mut self, index: usize, seats: u64) {
+        let stream = &mut self.directory.streams[index];
+        stream.expected = everyone(stream.child_count.into()) & !seats;
+        self.vacant[index] = seats;
+    }
+
+    /// What a contributor's bit means in the running incarnation; `None` if there is no such seat.
+    pub fn seat(&self, index: usize, contributor: usize) -> Option<Seat> {
+        Some(self.seats[index].get(contributor)?.without(self.vacant[index]))
+    }
+
     /// The stream with this index.
     pub fn stream(&self, index: usize) -> &Stream {
         &self.directory.streams[index]
@@ -263,7 +278,7 @@ fn stream(
     let parent_key = parent.and_then(|above| plan.keys().seat(seat_above(above)));
     let siblings = parent.map_or(0, |(above, _)| sub_model.fan_in(above));
     Stream {
-        expected: u64::MAX >> (MAX_CONTRIBUTORS - children),
+        expected: everyone(children),
         parent_key: parent_key.map(SeatKeyEntry::from).unwrap_or_default().half,
         value_keys: [[0; GENERATIONS]; RENEWALS],
         node: node.0,
@@ -282,6 +297,11 @@ fn stream(
         round_shift: 0,
         reserved: 0,
     }
+}
+
+/// The bitmap of so many children.
+fn everyone(children: usize) -> u64 {
+    u64::MAX >> (MAX_CONTRIBUTORS - children)
 }
 
 /// By contributor, the keys of the node's seats. A seat without one is its plan's error; no hello has it.

@@ -1,5 +1,6 @@
 //! The interface of the engine where the BPF programs could not be built.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -65,6 +66,8 @@ absent! {
     mut attach(&str) -> Result<(), XdpError>;
     mut start_incarnation(JobId, JobKey) -> Result<(), XdpError>;
     mut renew(JobId, SubModelId, ValueKeys) -> Result<(), XdpError>;
+    mut vacate(JobId, SubModelId, u64) -> Result<(), XdpError>;
+    mut remember_vacancies(JobId, &BTreeMap<SubModelId, u64>) -> ();
     mut end_incarnation(JobId) -> Result<(), XdpError>;
     mut admit_child(JobId, SubModelId, Contributor, SocketAddr) -> Result<(), XdpError>;
     mut dismiss_child(JobId, SubModelId, Contributor) -> Result<(), XdpError>;

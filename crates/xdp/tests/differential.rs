@@ -10,6 +10,7 @@ use support::{Pair, bpf_is_here, bytes, joining, list, replay_traces};
 use wiresum_protocol::{Plan, Verdict};
 use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
 use wiresum_testkit::traffic::aggregator::RandomTraffic;
+use wiresum_wire::control::Absent;
 use wiresum_wire::{FragmentId, NodeId, Packet};
 use wiresum_xdp::Options;
 
@@ -26,13 +27,24 @@ fn compare(text: &str, node: u16) {
 
 /// Random traffic at one node.
 fn compare_with(others: &[(Plan, NodeId)], text: &str, node: u16, options: &Options) {
+    compare_without(Absent::default(), others, text, node, options);
+}
+
+/// Random traffic at one node of a job that goes on without some workers.
+fn compare_without(
+    absent: Absent,
+    others: &[(Plan, NodeId)],
+    text: &str,
+    node: u16,
+    options: &Options,
+) {
     if !bpf_is_here() {
         return;
     }
     let plan = Plan::from_json(text).expect("a valid plan");
     let (seed, packets) = (seed_or(1), times_soak(PACKETS));
     let _replay = Replay { test: "-p wiresum-xdp --test differential", seed };
-    let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed);
+    let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed).without(absent);
     let mut pair = Pair::beside(others, &plan, NodeId(node), options);
     pair.join(&joining(&mut traffic));
     let mut fed = 0;
@@ -56,6 +68,16 @@ fn at_a_root() {
 #[test]
 fn at_an_inner_node() {
     compare(TREE, 1);
+}
+
+/// Some of them are children of the node, others have seats there as substitutes.
+#[test]
+fn without_some_workers() {
+    for (node, absent) in [(0, vec![0]), (0, vec![1, 2]), (1, vec![1]), (0, vec![0, 1])] {
+        let absent = Absent::of(absent).expect("ranks that can be named");
+        compare_without(absent, &[], TREE, node, &Options::default());
+    }
+    compare_without(Absent::of([3, 5, 40]).expect("ranks"), &[], &star(), 5, &Options::default());
 }
 
 /// The same tree in which every address is one of IPv6.

@@ -73,6 +73,7 @@ impl Kernel {
 
     /// The program knows this of a job already, from the process before this one.
     pub fn remember(&mut self, job: JobId, membership: Membership) {
+        self.xdp.remember_vacancies(job, &membership.vacant);
         self.told.insert(job, membership);
     }
 
@@ -105,6 +106,11 @@ impl Kernel {
             };
             told_key.map_err(failed(format!("incarnation of job {job}")))?;
             *told = Membership { key: now.key, ..Membership::default() };
+            for (&sub_model, &vacant) in &now.vacant {
+                let action = format!("seats of sub-model {sub_model} that nobody fills");
+                xdp.vacate(job, sub_model, vacant).map_err(failed(action))?;
+                told.vacant.insert(sub_model, vacant);
+            }
         }
         for (&sub_model, &keys) in &now.keys {
             if told.keys.get(&sub_model) != Some(&keys) {

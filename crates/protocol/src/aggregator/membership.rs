@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use wiresum_keys::SeatKey;
 use wiresum_wire::control::{
-    KeyAge, RefusalReason, double_word, hello, hello_payload, set_word, word,
+    Absent, KeyAge, RefusalReason, double_word, hello, hello_payload, set_word, word,
 };
 use wiresum_wire::{
     Contributor, Exchange, Flags, HEADER_LEN, Header, JobKey, Kind, NodeId, SubModelId,
@@ -23,6 +23,8 @@ use crate::plan::{Child, PlanStream};
 pub struct Membership {
     /// Key of the running incarnation; absent before the first and after the end of one.
     pub key: Option<JobKey>,
+    /// By sub-model, the seats that nobody fills in it, as a bitmap of contributors; nothing where all are filled.
+    pub vacant: BTreeMap<SubModelId, u64>,
     /// Keys of the values of each sub-model in it.
     pub keys: BTreeMap<SubModelId, ValueKeys>,
     /// Where each child is that has said hello.
@@ -40,6 +42,8 @@ impl Aggregator {
         for place in &self.places {
             let keys = membership.key.map(|_| (place.sub_model, place.association.keys()));
             membership.keys.extend(keys);
+            let vacant = membership.key.and((place.vacant != 0).then_some(place.vacant));
+            membership.vacant.extend(vacant.map(|vacant| (place.sub_model, vacant)));
             let welcomed = place.parent.filter(|parent| parent.has_welcomed);
             membership.parents.extend(welcomed.map(|parent| (place.sub_model, parent.address)));
             for (index, child) in place.children.iter().enumerate() {
@@ -63,15 +67,15 @@ impl Aggregator {
             return Outcome::silent(Verdict::Foreign);
         };
         let incarnation = double_word(payload, hello::INCARNATION_WORD);
-        let age = KeyAge::read(payload);
-        if let Some(reason) = self.reason_to_refuse(payload) {
+        let (age, absent) = (KeyAge::read(payload), Absent::read(payload));
+        if let Some(reason) = self.reason_to_refuse(index, header.contributor, payload) {
             return refuse(header, source, reason, &key, buffer);
         }
         if self.plan.job_key(incarnation).0 != header.job_key.get() {
             return Outcome::silent(Verdict::Foreign);
         }
         if Some(incarnation) > self.incarnation {
-            self.begin(incarnation);
+            self.begin(incarnation, absent);
         }
         if !self.is_running() {
             return Outcome::silent(Verdict::Control);
@@ -168,7 +172,8 @@ impl Aggregator {
     /// What the packets of joining of this incarnation say in a sub-model.
     fn words(&self, index: usize) -> [u8; 4 * hello::WORDS] {
         let age = self.places[index].association.age();
-        hello_payload(self.incarnation.unwrap_or_default(), self.plan_digest, age)
+        let incarnation = self.incarnation.unwrap_or_default();
+        hello_payload(incarnation, self.plan_digest, age, self.absent)
     }
 
     /// Makes a packet of joining one about a child's last hello, with the proof of its seat. Whether the seat has a key.
@@ -192,14 +197,25 @@ impl Aggregator {
         key.is_proven(header, payload).then_some((index, key))
     }
 
-    fn reason_to_refuse(&self, payload: &[u8]) -> Option<RefusalReason> {
+    fn reason_to_refuse(
+        &self,
+        index: usize,
+        contributor: u8,
+        payload: &[u8],
+    ) -> Option<RefusalReason> {
         let incarnation = double_word(payload, hello::INCARNATION_WORD);
+        let absent = Absent::read(payload);
+        let vacant = self.tree(index).vacancies(self.node, |rank| absent.holds(rank));
         if double_word(payload, hello::PLAN_DIGEST_WORD) != self.plan_digest {
             Some(RefusalReason::OtherPlan)
         } else if Some(incarnation) < self.incarnation {
             Some(RefusalReason::Superseded)
         } else if incarnation > self.latest {
             Some(RefusalReason::AheadOfClock)
+        } else if vacant >> contributor & 1 == 1
+            || Some(incarnation) == self.incarnation && absent != self.absent
+        {
+            Some(RefusalReason::OtherMembers)
         } else {
             None
         }

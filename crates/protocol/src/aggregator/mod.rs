@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 
 use wiresum_codec::sum_lanes;
 use wiresum_keys::association::CLOCK_MARGIN_US;
-use wiresum_wire::control::status;
+use wiresum_wire::control::{Absent, status};
 use wiresum_wire::{
     Contributor, FragmentId, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, SubModelId,
     header_sum,
@@ -45,6 +45,8 @@ pub struct Aggregator {
     places: Vec<Place>,
     /// The newest incarnation that a child has announced.
     incarnation: Option<u64>,
+    /// Workers that it goes on without.
+    absent: Absent,
     /// No incarnation above is believed.
     latest: u64,
     /// The wall clock, in ticks; absent if nobody tells it.
@@ -77,6 +79,7 @@ impl Aggregator {
             node,
             places: plan.streams.iter().filter_map(|s| Place::new(plan, s, node)).collect(),
             incarnation: None,
+            absent: Absent::default(),
             latest: u64::MAX,
             tick: None,
             key: JobKey(0),
@@ -181,14 +184,19 @@ impl Aggregator {
         self.tick = Some((unix_us >> TICK_SHIFT) as u32);
     }
 
-    /// Starts an incarnation; the one before is forgotten, slot by slot, when its slots are next used.
-    fn begin(&mut self, incarnation: u64) {
-        self.incarnation = Some(incarnation);
+    /// Starts an incarnation without these workers; the one before is forgotten, slot by slot, when its slots are next used.
+    fn begin(&mut self, incarnation: u64, absent: Absent) {
+        (self.incarnation, self.absent) = (Some(incarnation), absent);
         self.key = self.plan.job_key(incarnation);
         self.epoch += 1;
         self.is_over = false;
         let association = Association::new(&self.plan, incarnation);
-        self.places.iter_mut().for_each(|place| place.reset(association));
+        for place in &mut self.places {
+            let stream = self.plan.streams.iter().find(|s| s.id() == place.sub_model);
+            let stream = stream.expect("its place is there");
+            let vacant = stream.vacancies(self.node, |rank| absent.holds(rank));
+            place.reset(association, &stream.seats(self.node), vacant);
+        }
     }
 
     /// Key of the running incarnation; `None` before the first and after the end of one.

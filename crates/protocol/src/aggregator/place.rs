@@ -88,8 +88,10 @@ pub(super) struct Place {
     pub sub_model: SubModelId,
     /// By contributor: the children, then their substitutes.
     pub children: Vec<ChildState>,
-    /// What the plan says about each of them.
+    /// What the plan says about each of them, but for those that nobody fills.
     pub seats: Vec<Seat>,
+    /// Those that nobody fills in the running incarnation, as a bitmap of contributors.
+    pub vacant: u64,
     /// Children, without substitutes.
     pub fan_in: u8,
     pub parent: Option<Parent>,
@@ -116,6 +118,7 @@ impl Place {
             sub_model: sub_model.id(),
             children: vec![ChildState::default(); seats.len()],
             seats,
+            vacant: 0,
             fan_in: sub_model.fan_in(node) as u8,
             parent: parent(plan, sub_model, node),
             keys: seat_keys(plan, sub_model, node),
@@ -129,9 +132,12 @@ impl Place {
         })
     }
 
-    /// Forgets everyone of an older incarnation; slots forget by themselves.
-    pub fn reset(&mut self, association: Association) {
+    /// Forgets everyone of an older incarnation; slots forget by themselves. These are the node's seats in the new one,
+    /// and of them those that nobody fills.
+    pub fn reset(&mut self, association: Association, seats: &[Seat], vacant: u64) {
         self.association = association;
+        self.seats = seats.iter().map(|seat| seat.without(vacant)).collect();
+        self.vacant = vacant;
         self.children.fill(ChildState::default());
         if let Some(parent) = &mut self.parent {
             (parent.has_welcomed, parent.age, parent.asked) = (false, KeyAge::default(), None);
@@ -204,9 +210,9 @@ impl Place {
         self.policy.entry(position, self.slot_count)
     }
 
-    /// The bitmap with every child in it.
+    /// The bitmap with every child in it that takes part.
     pub fn everyone(&self) -> u64 {
-        u64::MAX >> (64 - self.fan_in)
+        u64::MAX >> (64 - self.fan_in) & !self.vacant
     }
 
     /// Whether all children have said goodbye, themselves or through all their substitutes.

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::FragmentId;
-use wiresum_wire::control::KeyAge;
+use wiresum_wire::control::{Absent, KeyAge};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::place::{ChildState, Place};
@@ -16,7 +16,7 @@ use super::slots::{Entry, SlotMemory};
 use super::{Aggregator, Verdict};
 
 /// Changes with the meaning of anything in a [`Snapshot`].
-pub const SNAPSHOT_VERSION: u32 = 5;
+pub const SNAPSHOT_VERSION: u32 = 6;
 /// Bytes of an entry's index before it and its values.
 const INDEX_LEN: usize = size_of::<u32>();
 
@@ -24,6 +24,8 @@ const INDEX_LEN: usize = size_of::<u32>();
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     incarnation: Option<u64>,
+    /// Ranks that it goes on without.
+    absent: Vec<u32>,
     epoch: u32,
     is_over: bool,
     /// Datagrams by verdict, in the order of [`Verdict::AGGREGATOR`].
@@ -90,6 +92,7 @@ impl Aggregator {
         let places = self.places.iter().map(&mut state_of).collect();
         Snapshot {
             incarnation: self.incarnation,
+            absent: self.absent.ranks().collect(),
             epoch: self.epoch,
             is_over: self.is_over,
             counters: self.counters.to_vec(),
@@ -107,7 +110,8 @@ impl Aggregator {
             return Err(Unfit);
         }
         if let Some(incarnation) = snapshot.incarnation {
-            self.begin(incarnation);
+            let absent = Absent::of(snapshot.absent.iter().copied()).ok_or(Unfit)?;
+            self.begin(incarnation, absent);
         }
         (self.epoch, self.is_over) = (snapshot.epoch, snapshot.is_over);
         self.counters = <[u64; Verdict::AGGREGATOR.len()]>::try_from(snapshot.counters.as_slice())

@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 
 use wiresum_keys::SeatKey;
 use wiresum_wire::control::{
-    EntryState, KeyAge, RefusalReason, double_word, hello, hello_payload, set_word, status, word,
+    Absent, EntryState, KeyAge, RefusalReason, double_word, hello, hello_payload, set_word, status,
+    word,
 };
 use wiresum_wire::{Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, NodeId, Packet};
 
@@ -63,6 +64,8 @@ struct Bench {
     attempt: u32,
     /// What children say of the values' keys, and use.
     association: Association,
+    /// Workers that the job goes on without, as children say.
+    absent: Absent,
 }
 
 type Words = [u8; 4 * hello::WORDS];
@@ -73,7 +76,8 @@ impl Bench {
         let node = NodeId(node);
         let aggregator = Aggregator::new(&plan, node);
         let association = Association::new(&plan, INCARNATION);
-        Self { aggregator, plan, node, buffer: [0; MAX_PACKET], attempt: 0, association }
+        let (buffer, absent) = ([0; MAX_PACKET], Absent::default());
+        Self { aggregator, plan, node, buffer, attempt: 0, association, absent }
     }
 
     /// With both children welcome in sub-model 3; child i is at `address(i)`.
@@ -105,7 +109,7 @@ impl Bench {
     }
 
     fn words(&self, incarnation: u64) -> Words {
-        hello_payload(incarnation, self.plan.digest(), self.association.age())
+        hello_payload(incarnation, self.plan.digest(), self.association.age(), self.absent)
     }
 
     fn seat_key(&self, draft: &Draft) -> SeatKey {

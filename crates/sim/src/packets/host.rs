@@ -111,7 +111,11 @@ impl<'a> Host<'a> {
                         return Some(News::Finished(outcome));
                     }
                 }
-                Event::Moved(_) | Event::Unattended | Event::HeldUp(_) | Event::NodeGone(_) => {}
+                Event::Moved(_)
+                | Event::Unattended
+                | Event::HeldUp(_)
+                | Event::NodeGone(_)
+                | Event::WorkerLost(_) => {}
             }
         }
     }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use wiresum_keys::SeatKey;
 use wiresum_netem::Time;
-use wiresum_wire::control::{KeyAge, RefusalReason, hello, hello_payload, set_word, word};
+use wiresum_wire::control::{Absent, KeyAge, RefusalReason, hello, hello_payload, set_word, word};
 use wiresum_wire::{Header, JobKey, Kind, Packet};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -92,7 +92,7 @@ impl Seats {
             (node, Seat { address, key, incarnation, told, heard, hello_at })
         };
         let age = KeyAge::default();
-        let payload = hello_payload(incarnation, digest, age);
+        let payload = hello_payload(incarnation, digest, age, Absent::default());
         let header = Header {
             job: job.into(),
             job_key: job_key.0.into(),

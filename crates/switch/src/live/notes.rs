@@ -6,8 +6,8 @@
 use wiresum_keys::SeatKey;
 use wiresum_protocol::Plan;
 use wiresum_wire::control::{
-    KeyAge, RefusalReason, double_word, hello, hello_payload, set_double_word, set_word, welcome,
-    word,
+    Absent, KeyAge, RefusalReason, double_word, hello, hello_payload, set_double_word, set_word,
+    welcome, word,
 };
 use wiresum_wire::{
     Flags, FragmentId, HEADER_LEN, Header, JobId, Kind, LaneType, NodeId, SubModelId, seal,
@@ -58,7 +58,12 @@ impl Note {
             fragment: FragmentId(0),
             is_member: false,
             cohort: Cohort(0),
-            payload: hello_payload(incarnation, plan.digest(), KeyAge::default()),
+            payload: hello_payload(
+                incarnation,
+                plan.digest(),
+                KeyAge::default(),
+                Absent::default(),
+            ),
         }
     }
 

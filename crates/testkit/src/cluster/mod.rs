@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use wiresum_netem::{Conditions, Flight, Network, Next, PS_PER_US, Time};
+use wiresum_wire::control::Absent;
 use wiresum_wire::{
     FragmentId, Header, JobKey, Kind, MAX_PACKET, NodeId, Packet, Round, SubModelId,
 };
@@ -52,6 +53,8 @@ pub struct Host {
     pub held_up: Vec<(Failure, Time)>,
     /// Nodes that it said are gone, and when.
     pub gone: Vec<(Failure, Time)>,
+    /// Workers that it outlives, and when it said so.
+    pub lost: Vec<(Failure, Time)>,
 }
 
 /// Who acts when an alarm goes off.
@@ -95,6 +98,8 @@ pub struct Cluster {
     events: u64,
     first: FragmentId,
     incarnation: u64,
+    /// Workers that the incarnation goes on without.
+    absent: Absent,
 }
 
 impl Cluster {
@@ -118,6 +123,7 @@ impl Cluster {
             events: 0,
             first,
             incarnation: INCARNATION,
+            absent: Absent::default(),
             plan,
         };
         cluster.start_workers();
@@ -127,10 +133,15 @@ impl Cluster {
     /// (Re)starts every worker, in the cluster's incarnation and at the same addresses.
     fn start_workers(&mut self) {
         let (plan, first, incarnation) = (&self.plan, self.first, self.incarnation);
+        let absent = self.absent;
+        let session = |rank| Session::starting_at(plan, rank, incarnation, first);
         let host = |rank: u32| Host {
             address: SocketAddr::from(([10, 1, 0, rank as u8], 4000)),
-            session: Session::starting_at(plan, rank, incarnation, first),
-            is_dead: false,
+            session: match absent.holds(rank) {
+                true => session(rank),
+                false => session(rank).without(absent),
+            },
+            is_dead: absent.holds(rank),
             has_joined: false,
             tensors: Vec::new(),
             finished: Vec::new(),
@@ -138,6 +149,7 @@ impl Cluster {
             switches: Vec::new(),
             held_up: Vec::new(),
             gone: Vec::new(),
+            lost: Vec::new(),
         };
         self.hosts = (0..self.plan.workers.len() as u32).map(host).collect();
     }
@@ -146,6 +158,18 @@ impl Cluster {
     pub fn restart(&mut self) {
         self.incarnation += 1;
         self.start_workers();
+    }
+
+    /// Starts every worker but these anew, in the next incarnation, which goes on without these.
+    pub fn restart_without(&mut self, ranks: &[u32]) {
+        self.absent = Absent::of(ranks.iter().copied()).expect("ranks that can be named");
+        self.restart();
+    }
+
+    /// Ranks that take part.
+    fn present(&self) -> impl Iterator<Item = usize> + use<> {
+        let absent = self.absent;
+        (0..self.hosts.len()).filter(move |rank| !absent.holds(*rank as u32))
     }
 
     /// The time.
@@ -162,7 +186,7 @@ impl Cluster {
 
     /// Has every worker join.
     pub fn join_all(&mut self) {
-        (0..self.hosts.len()).for_each(|rank| self.join(rank));
+        self.present().for_each(|rank| self.join(rank));
     }
 
     /// Has every worker send heartbeats: it is taken for lost after this time without one.
@@ -184,14 +208,14 @@ impl Cluster {
         let now = self.now();
         let host = &mut self.hosts[rank];
         host.tensors.push(tensor.clone());
-        let collective = Integers::new(&self.plan, tensor).collective();
+        let collective = Integers::new(&self.plan, tensor).without(self.absent).collective();
         host.session.submit(collective, now.plus(patience), now);
         self.drive(rank);
     }
 
     /// Passes collectives of the same kinds and sizes on every rank, all at once, each with values of its own.
     pub fn submit_calls(&mut self, calls: &[Call]) {
-        for rank in 0..self.hosts.len() {
+        for rank in self.present() {
             calls.iter().for_each(|call| self.submit_next(rank, *call));
         }
     }
@@ -206,7 +230,7 @@ impl Cluster {
 
     /// Passes the same sizes on every rank, all at once, each with values of its own.
     pub fn submit_all(&mut self, sizes: &[usize]) {
-        for rank in 0..self.hosts.len() {
+        for rank in self.present() {
             for size in sizes {
                 let round = self.hosts[rank].tensors.len();
                 let tensor = Tensor::of(&self.plan, rank, round, *size);
@@ -433,6 +457,7 @@ impl Cluster {
                 Event::Moved(switch) => host.switches.push(switch),
                 Event::HeldUp(why) => host.held_up.push((why, now)),
                 Event::NodeGone(why) => host.gone.push((why, now)),
+                Event::WorkerLost(why) => host.lost.push((why, now)),
                 Event::Unattended => panic!("no gate is shut in a cluster"),
                 Event::Finished { round, outcome, participation, .. } => {
                     host.finished.push((round, outcome, now));
@@ -529,13 +554,15 @@ impl Cluster {
         if !tensor.kind.is_copy() {
             return tensor.expected(&self.expected_sum(round), self.hosts.len());
         }
-        let tensors: Vec<&Tensor> = self.hosts.iter().map(|host| &host.tensors[round]).collect();
+        let tensors: Vec<Option<&Tensor>> =
+            self.hosts.iter().map(|host| host.tensors.get(round)).collect();
         tensor.expected_copies(&tensors)
     }
 
     /// What a round sums to.
     pub fn expected_sum(&self, round: usize) -> Vec<i32> {
-        let tensors: Vec<&Tensor> = self.hosts.iter().map(|host| &host.tensors[round]).collect();
+        let tensors: Vec<&Tensor> =
+            self.present().map(|rank| &self.hosts[rank].tensors[round]).collect();
         Tensor::sum(&tensors)
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use wiresum_wire::LaneType;
+use wiresum_wire::control::Absent;
 
 use wiresum_netem::Rng;
 use wiresum_protocol::Plan;
@@ -164,13 +165,25 @@ impl Tensor {
         (inner.own.clone(), Some((0..apart.len()).map(result).collect()))
     }
 
-    /// What the worker ends with, of these ranks' bytes: its own, and copies of those that it takes.
-    pub fn expected_copies(&self, of_all: &[&Self]) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
+    /// What the worker ends with, of these ranks' bytes, of which absent ones have none: its own, and copies of those
+    /// that it takes.
+    pub fn expected_copies(
+        &self,
+        of_all: &[Option<&Self>],
+    ) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
         let own = self.own();
         let shares: Vec<Vec<Option<i32>>> = match self.kind {
             Kind::Barrier => Vec::new(),
-            Kind::Broadcast => vec![of_all[self.root as usize].copied_to(self)],
-            _ => of_all.iter().map(|other| other.copied_to(self)).collect(),
+            Kind::Broadcast => {
+                of_all[self.root as usize].iter().map(|root| root.copied_to(self)).collect()
+            }
+            _ => of_all
+                .iter()
+                .map(|other| match other {
+                    Some(other) => other.copied_to(self),
+                    None => vec![None; own.len()],
+                })
+                .collect(),
         };
         (own, Some(shares.concat()))
     }
@@ -256,6 +269,8 @@ pub struct Integers {
     per_fragment: usize,
     /// The exponents are not the largest of all ranks' proposals: they are of earlier collectives, or of those who took part.
     is_free: bool,
+    /// Ranks that propose none.
+    absent: Absent,
 }
 
 impl Integers {
@@ -263,7 +278,14 @@ impl Integers {
     pub fn new(plan: &Plan, tensor: Tensor) -> Self {
         let is_free = plan.job.exponents == Exponents::Expected || plan.job.rounds.is_some();
         let per_fragment = plan.values_len() / tensor.lanes.width();
-        Self { tensor, rank_count: plan.workers.len(), per_fragment, is_free }
+        let absent = Absent::default();
+        Self { tensor, rank_count: plan.workers.len(), per_fragment, is_free, absent }
+    }
+
+    /// In an incarnation that goes on without these ranks.
+    #[must_use]
+    pub fn without(self, absent: Absent) -> Self {
+        Self { absent, ..self }
     }
 
     /// As the tensor says.
@@ -282,7 +304,8 @@ impl Integers {
 
     /// The exponent that the ranks agree on for a fragment, the largest of those that they propose.
     fn agreed(&self, start: usize) -> i32 {
-        let proposals = (0..self.rank_count).map(|rank| proposal(start, rank));
+        let present = (0..self.rank_count).filter(|rank| !self.absent.holds(*rank as u32));
+        let proposals = present.map(|rank| proposal(start, rank));
         proposals.max().expect("a job has workers")
     }
 

@@ -11,7 +11,7 @@ use wiresum_netem::Rng;
 use wiresum_protocol::compose::{Draft, joining};
 use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::{Aggregator, Association, Outcome, Plan, Recipients};
-use wiresum_wire::control::{hello_payload, rate, ready, set_word, status};
+use wiresum_wire::control::{Absent, hello_payload, rate, ready, set_word, status};
 use wiresum_wire::{
     Contributor, Exchange, Flags, FragmentId, HEADER_LEN, JobId, JobKey, Kind, LaneType,
     MAX_PACKET, NodeId, PROOF_LEN, SubModelId,
@@ -48,6 +48,8 @@ pub struct RandomTraffic {
     association: Association,
     /// By index in [`Plan::streams`]: the lowest position that children still contribute to.
     bases: Vec<u32>,
+    /// Workers that the incarnation goes on without.
+    absent: Absent,
 }
 
 impl RandomTraffic {
@@ -64,7 +66,14 @@ impl RandomTraffic {
         assert!(plan.streams.iter().all(|s| s.place(node).is_some()), "node {node} has no place");
         let aggregator = Aggregator::new(plan, node);
         let hash = plan.keys().value_hash();
-        Self { plan: plan.clone(), node, aggregator, hash, rng, seed, association, bases }
+        let (plan, absent) = (plan.clone(), Absent::default());
+        Self { plan, node, aggregator, hash, rng, seed, association, bases, absent }
+    }
+
+    /// Traffic of an incarnation that goes on without these workers. Their seats send all the same, and are foreign.
+    #[must_use]
+    pub fn without(self, absent: Absent) -> Self {
+        Self { absent, ..self }
     }
 
     /// What values carry, in all streams.
@@ -85,7 +94,8 @@ impl RandomTraffic {
     }
 
     fn joining_of(&mut self, sub_model: &PlanStream) -> Vec<Step> {
-        let words = hello_payload(INCARNATION, self.plan.digest(), self.association.age());
+        let words =
+            hello_payload(INCARNATION, self.plan.digest(), self.association.age(), self.absent);
         let mut steps = Vec::new();
         for index in 0..self.seat_count(sub_model) {
             let draft =

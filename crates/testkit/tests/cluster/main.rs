@@ -1,5 +1,6 @@
 //! Whole jobs of servers in virtual time, one file for each subject.
 
+mod absence;
 mod exchanges;
 mod failures;
 mod forecasts;

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Role;
+use wiresum_wire::control::Absent;
 use wiresum_wire::{Flags, LaneType};
 
 use super::check;
 use super::layout::Layout;
 use super::shape::Shape;
-use crate::Collective;
+use crate::{Collective, Kind};
 
 /// Lanes of a rank in every preamble: its elements, its signature and its vote.
 const RANK_LANES: usize = 3;
@@ -49,6 +50,8 @@ pub(crate) struct Format {
     values_len: usize,
     /// Rounds may go on without some ranks.
     pub is_partial: bool,
+    /// Ranks that all rounds go on without.
+    pub absent: Absent,
     /// Bytes that each payload of sums has more than its values.
     pub seal_len: usize,
     /// There are streams for sums of one taker, and for copies.
@@ -72,11 +75,23 @@ impl Format {
             narrow: LaneType::of(byte_order.with(Flags::LANES16)),
             values_len: plan.values_len(),
             is_partial: plan.job.rounds.is_some(),
+            absent: Absent::default(),
             seal_len: plan.payload_len() - plan.values_len(),
             has_exchanges: plan.exchanged().is_some(),
             copy_len: plan.payload_len(),
             largest_share: largest_share(plan),
         }
+    }
+
+    /// The same where rounds go on without these ranks.
+    pub fn without(self, absent: Absent) -> Self {
+        Self { is_partial: self.is_partial || !absent.is_empty(), absent, ..self }
+    }
+
+    /// Ranks that take part, in order.
+    pub fn present(&self) -> impl Iterator<Item = usize> {
+        let absent = self.absent;
+        (0..self.workers).filter(move |rank| !absent.holds(*rank as u32))
     }
 
     /// The lanes of values of this shape.
@@ -135,7 +150,13 @@ impl Format {
         if kind.is_share() {
             return self.largest_share.is_some_and(|most| collective.source.len() <= most);
         }
-        self.has_exchanges || !kind.is_copy()
+        // Nobody gives an absent rank's share.
+        self.has_exchanges && (kind != Kind::AllGather || self.absent.is_empty()) || !kind.is_copy()
+    }
+
+    /// Whether sums may be for one taker: somebody else has to give to it.
+    pub fn has_parts(&self) -> bool {
+        self.has_exchanges && self.present().nth(1).is_some()
     }
 
     /// Elements of a collective whose results this worker takes.

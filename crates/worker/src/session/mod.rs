@@ -36,6 +36,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use wiresum_protocol::{Plan, Time, Transmit};
+use wiresum_wire::control::Absent;
 use wiresum_wire::{FragmentId, HEADER_LEN, IpVersion, Round, SubModelId, cable_len};
 
 use crate::Collective;
@@ -51,7 +52,7 @@ use quorum::Quorum;
 use round::OpenRound;
 use rounds::Rounds;
 pub use shape::Shape;
-use watch::Watch;
+use watch::{Losses, Watch};
 
 /// One participant of a job, whoever sums.
 ///
@@ -77,6 +78,8 @@ pub struct Session {
     /// Where the owner wants to know of nodes that are gone.
     watch: Option<Watch>,
     deadlines: BTreeSet<(Time, Round)>,
+    /// Whether a lost worker ends the job; if not, whether the owner knows of one.
+    losses: Losses,
     /// Where rounds may go on without late workers.
     quorum: Option<Quorum>,
     /// Why the job is over.
@@ -95,6 +98,8 @@ pub enum Event {
     HeldUp(Failure),
     /// A node is gone, as [`Session::watch_nodes`] has asked, and this is what a round will fail with. Told once.
     NodeGone(Failure),
+    /// A worker is lost, as [`Session::outlive_workers`] has asked to be told. Told once, of the first.
+    WorkerLost(Failure),
     /// A round is done; rounds finish in order of submission, but those of [shares](crate::Kind::is_share), which need
     /// not wait for earlier ones.
     Finished {
@@ -145,9 +150,24 @@ impl Session {
             gate: Gate::default(),
             patience: Patience::default(),
             watch: None,
+            losses: Losses::EndTheJob,
             deadlines: BTreeSet::new(),
             failed: None,
         }
+    }
+
+    /// The same in an incarnation that goes on without these workers, as all others say, too. They count as ranks whose
+    /// values are not in the sums.
+    ///
+    /// # Panics
+    /// If this worker is one of them, or switches sum.
+    #[must_use]
+    pub fn without(mut self, absent: Absent) -> Self {
+        assert!(!absent.holds(self.rank), "rank {} goes on without itself", self.rank);
+        assert!(absent.is_empty() || self.plan.fabric.is_none(), "switches await every worker");
+        self.rounds.go_on_without(absent);
+        self.streams.go_on_without(absent);
+        self
     }
 
     /// Says hello; [`Event::Joined`], or a failed round 0 with an empty collective, follows by `deadline`. With a shut
@@ -252,6 +272,7 @@ impl Session {
             return;
         }
         match self.streams.handle_datagram(source, datagram, &mut self.rounds, now) {
+            Err(failure) if self.outlives(&failure) => self.tell_of_loss(failure),
             Err(failure) => return self.fail(failure),
             Ok(()) => self.advance(),
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Role;
 use wiresum_protocol::recovery::Duty;
+use wiresum_wire::control::Absent;
 use wiresum_wire::{BLOCK_LEN, Exchange, Flags, FragmentId, Round};
 
 use super::Event;
@@ -107,6 +108,12 @@ impl Rounds {
             early: VecDeque::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// All rounds go on without these ranks. To be called before the first.
+    pub fn go_on_without(&mut self, absent: Absent) {
+        self.format = self.format.without(absent);
+        self.sealing = self.sealing.take().map(|sealing| Arc::new(sealing.with(self.format)));
     }
 
     /// The number of the next round, which is taken.

@@ -51,7 +51,19 @@ impl Sealing {
 
     fn seal(&self, ordinal: u64, of: Shape, lanes: LaneType) -> Seal {
         let key = self.key.round(ordinal, of.elements, of.signature);
-        Seal::new(key, self.format.rank as u32, self.format.workers as u32, lanes)
+        // Masks cancel out between neighbours, so those who take part are numbered anew.
+        let index = self.format.present().take_while(|rank| *rank < self.format.rank).count();
+        Seal::new(key, index as u32, self.format.present().count() as u32, lanes)
+    }
+
+    /// The same in an incarnation that goes on without some ranks, as this format says.
+    pub fn with(&self, format: Format) -> Self {
+        Self {
+            key: self.key.clone(),
+            format,
+            shares: self.shares.clone(),
+            nodes: self.nodes.clone(),
+        }
     }
 
     /// Names of the nodes that sum a fragment.

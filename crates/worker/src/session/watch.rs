@@ -20,7 +20,38 @@ pub(super) struct Watch {
     has_told: bool,
 }
 
+/// What a worker that is lost does to the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Losses {
+    EndTheJob,
+    /// The owner is to be told of one.
+    AreToBeTold,
+    /// It was.
+    AreTold,
+}
+
 impl Session {
+    /// From now on tells the owner, once, of another worker that is lost, in place of ending the job:
+    /// [`Event::WorkerLost`]. Rounds go on meanwhile, and wait for that worker until the owner stops them.
+    pub fn outlive_workers(&mut self) {
+        if self.losses == Losses::EndTheJob {
+            self.losses = Losses::AreToBeTold;
+        }
+    }
+
+    /// Whether a failure is a loss that this worker outlives.
+    pub(super) fn outlives(&self, failure: &Failure) -> bool {
+        let is_loss = matches!(failure, Failure::WorkerLost { is_own: false, .. });
+        is_loss && self.losses != Losses::EndTheJob
+    }
+
+    pub(super) fn tell_of_loss(&mut self, failure: Failure) {
+        if self.losses == Losses::AreToBeTold {
+            self.losses = Losses::AreTold;
+            self.tell(Event::WorkerLost(failure));
+        }
+    }
+
     /// From now on tells the owner, once, if a node has left question after question unanswered for this long while a
     /// round waits for it, and there is no other node to go to: [`Event::NodeGone`]. The round goes on meanwhile.
     pub fn watch_nodes(&mut self, after: Duration, now: Time) {

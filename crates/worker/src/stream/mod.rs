@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use wiresum_protocol::{Time, Transmit};
-use wiresum_wire::control::RefusalReason;
+use wiresum_wire::control::{Absent, RefusalReason};
 use wiresum_wire::{FragmentId, NodeId};
 
 use crate::session::Failure;
@@ -39,6 +39,9 @@ pub(crate) trait Streams: Send {
     /// Says from now on, until it leaves, that this worker is alive; after this time without a word it counts as lost.
     /// Nothing happens where nobody watches workers.
     fn keep_alive(&mut self, _dead_after: Duration, _now: Time) {}
+
+    /// Joins an incarnation that goes on without these workers. To be called before [`Self::join`], where servers sum.
+    fn go_on_without(&mut self, _absent: Absent) {}
 
     /// When that is to be said next. It goes on after [`Self::stop`].
     fn heartbeat_timeout(&self) -> Option<Time> {
@@ -144,6 +147,9 @@ fn remedy(reason: Option<RefusalReason>) -> &'static str {
         Some(RefusalReason::Detached) => "it is out of the tree for now",
         Some(RefusalReason::AheadOfClock) => {
             "this run began in its future, as far as it knows: set the clocks of rank 0's host and of the node"
+        }
+        Some(RefusalReason::OtherMembers) => {
+            "the job goes on there without this worker, or without others than this one says"
         }
         None => {
             "it gives a reason that this version does not know: run the same version everywhere"

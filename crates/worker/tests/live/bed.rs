@@ -384,7 +384,7 @@ impl Bed {
                     state.ended.push(outcome.map_or_else(Ended::Failed, |()| sum()));
                 }
                 Event::Unattended => state.unattended += 1,
-                Event::HeldUp(_) | Event::NodeGone(_) => {}
+                Event::HeldUp(_) | Event::NodeGone(_) | Event::WorkerLost(_) => {}
                 Event::Moved(_) => panic!("nobody moves among switches"),
             }
         }

@@ -7,7 +7,7 @@ use wiresum_protocol::plan::Policy;
 use wiresum_protocol::{CLOCK_MARGIN_US, Plan};
 use wiresum_switch::live::notes::Note;
 use wiresum_switch::{Cohort, Contributors, Packet, wire};
-use wiresum_wire::control::{KeyAge, RefusalReason, hello_payload};
+use wiresum_wire::control::{Absent, KeyAge, RefusalReason, hello_payload};
 use wiresum_wire::{JobId, Kind, NodeId, Round};
 
 use crate::bed::{Bed, Ended};
@@ -32,7 +32,7 @@ fn refusal(worker: u8, node: u16) -> Note {
         fragment: wiresum_wire::FragmentId(0),
         is_member: false,
         cohort: Cohort(0),
-        payload: hello_payload(0, 0, KeyAge::default()),
+        payload: hello_payload(0, 0, KeyAge::default(), Absent::default()),
     }
     .refusal(NodeId(node), RefusalReason::OtherPlan)
 }

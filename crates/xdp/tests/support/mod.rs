@@ -129,6 +129,9 @@ impl Pair {
         self.greet(packets);
         let (members, job) = (self.reference.membership(), self.plan.job_id());
         self.xdp.start_incarnation(job, members.key.expect("joined")).expect("the job is known");
+        for (sub_model, seats) in &members.vacant {
+            self.xdp.vacate(job, *sub_model, *seats).expect("the stream is known");
+        }
         self.tell_keys();
         for (&(sub_model, child), &address) in &members.children {
             self.xdp.admit_child(job, sub_model, child, address).expect("heard");

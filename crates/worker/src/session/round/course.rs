@@ -70,10 +70,10 @@ impl Course {
     pub fn of(collective: &Collective, format: &Format, layout: Layout) -> Self {
         let root = collective.root;
         match collective.kind {
-            Kind::ReduceScatter if format.has_exchanges => {
+            Kind::ReduceScatter if format.has_parts() => {
                 Self::Parts(scattered(format.workers, layout))
             }
-            Kind::Reduce if format.has_exchanges => {
+            Kind::Reduce if format.has_parts() => {
                 Self::Parts((0..layout.fragments()).map(|f| Dealt::part(f, root)).collect())
             }
             Kind::AllGather => {

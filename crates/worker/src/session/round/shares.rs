@@ -36,16 +36,16 @@ impl OpenRound {
 
     /// Whether a rank has passed nothing, where all have to: what came was another rank's word on another round.
     pub(super) fn lacks_a_rank(&self) -> bool {
-        self.is_share() && self.preamble.shapes().any(|shape| shape.is_none())
+        self.is_share() && self.participation().ranks as usize != self.format.present().count()
     }
 
-    /// Gives the sink the share of each rank, in order of the ranks.
+    /// Gives the sink the share of each rank that takes part, in order of the ranks.
     pub(super) fn hand_out_shares(&mut self) {
         if !self.has_shares() {
             return;
         }
         let len = self.collective.source.len();
-        for rank in (0..self.format.workers).filter(|_| len > 0) {
+        for rank in self.format.present().filter(|_| len > 0) {
             let share = self.preamble.share(rank);
             self.collective.sink.decode(rank * len..(rank + 1) * len, 0, &share[..len]);
         }

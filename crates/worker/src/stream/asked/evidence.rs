@@ -62,8 +62,9 @@ impl Asked {
 
     fn missing(&self, sub_model: &PlanStream, node: NodeId, contributors: u64) -> Vec<String> {
         let children = sub_model.children(node).enumerate();
-        let absent = children.filter(|(i, _)| contributors >> i & 1 == 0);
-        absent.map(|(_, child)| self.name(child)).collect()
+        let vacant = sub_model.vacancies(node, |rank| self.absent.holds(rank));
+        let late = children.filter(|(i, _)| (contributors | vacant) >> i & 1 == 0);
+        late.map(|(_, child)| self.name(child)).collect()
     }
 
     /// Every node above `node`, and every other child of those.

@@ -121,7 +121,7 @@ impl Asked {
         self.attempt = self.attempt.wrapping_add(1);
         let draft = Draft { round: self.attempt, flags, ..self.draft_to(index, parent, kind) };
         let age = self.streams[index].association.age();
-        let words = hello_payload(self.incarnation, self.digest, age);
+        let words = hello_payload(self.incarnation, self.digest, age, self.absent);
         let len = draft.emit_joining(buffer, words, &parent.key?);
         Some(Transmit { destination: parent.address, len })
     }

@@ -34,6 +34,7 @@ use wiresum_keys::{Keyring, ValueHash};
 use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::recovery::PULSE;
 use wiresum_protocol::{Plan, Time, Transmit};
+use wiresum_wire::control::Absent;
 use wiresum_wire::{Flags, FragmentId, Header, JobKey, NodeId, Round};
 use zerocopy::FromBytes;
 
@@ -61,6 +62,8 @@ pub(crate) struct Asked {
     /// What values are hashed by, where they are proven.
     hash: Option<ValueHash>,
     digest: u64,
+    /// Workers that the incarnation goes on without.
+    absent: Absent,
     /// Number of the last hello or goodbye.
     attempt: u32,
     stage: Stage,
@@ -103,6 +106,7 @@ impl Asked {
             keys: plan.keys(),
             hash: plan.value_hash(),
             digest: plan.digest(),
+            absent: Absent::default(),
             attempt: 0,
             stage: Stage::Outside,
             seats: vec![Seat::default(); streams.len()],
@@ -133,6 +137,13 @@ impl Streams for Asked {
 
     fn keep_alive(&mut self, dead_after: Duration, now: Time) {
         self.begin_heartbeat(dead_after, now);
+    }
+
+    fn go_on_without(&mut self, absent: Absent) {
+        self.absent = absent;
+        for refuge in self.streams.iter_mut().flat_map(|stream| &mut stream.refuges) {
+            refuge.team.retain(|rank| !absent.holds(*rank));
+        }
     }
 
     fn heartbeat_timeout(&self) -> Option<Time> {
