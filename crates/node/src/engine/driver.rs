@@ -13,7 +13,7 @@ use wiresum_worker::{Event, Failure, Participation, Session};
 
 use super::transport::Transport;
 use super::wake::Wake;
-use super::{CollectiveError, Command, Completion, Gone, JoinError, Statistics, Submission};
+use super::{CollectiveError, Command, Completion, Gone, JoinError, Lost, Statistics, Submission};
 use crate::clock::{Clock, thread_cpu_time, timespec};
 use crate::defect;
 
@@ -39,6 +39,7 @@ pub struct Driver {
     busy_since: Option<Time>,
     leave_by: Option<Time>,
     gone: Gone,
+    lost: Lost,
 }
 
 /// What `poll` reported.
@@ -68,12 +69,13 @@ impl Driver {
             busy_since: None,
             leave_by: None,
             gone: Gone::default(),
+            lost: Lost::default(),
         }
     }
 
-    /// Where to write of a node that is gone.
-    pub fn telling(self, gone: Gone) -> Self {
-        Self { gone, ..self }
+    /// Where to write of a node that is gone, and of a worker that is lost.
+    pub fn telling(self, gone: Gone, lost: Lost) -> Self {
+        Self { gone, lost, ..self }
     }
 
     /// Runs until the owner leaves. Whatever ends it, every open collective is told.
@@ -203,6 +205,11 @@ impl Driver {
                 Event::NodeGone(failure) => {
                     let remark = self.remark(&failure);
                     let _ = self.gone.set(format!("{failure}{remark}"));
+                }
+                Event::WorkerLost(failure) => {
+                    if let Failure::WorkerLost { rank, .. } = failure {
+                        let _ = self.lost.set((rank, failure.to_string()));
+                    }
                 }
                 Event::HeldUp(failure) => {
                     let remark = self.remark(&failure);

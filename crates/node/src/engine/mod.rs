@@ -22,6 +22,7 @@ use std::time::Duration;
 use thiserror::Error;
 use wiresum_codec::{Element, ElementType, FormatError, Operation};
 use wiresum_protocol::{Plan, Time};
+use wiresum_wire::control::Absent;
 use wiresum_worker::kind::{Kind, MAX_ROOTS, View};
 use wiresum_worker::{Collective, Failure, Participation, Session, largest_share};
 
@@ -53,13 +54,26 @@ pub struct Options {
     /// Say of a node that is silent for this long while a collective waits for it that it is gone: see
     /// [`Engine::gone`] and [`Session::watch_nodes`].
     pub gone_after: Option<Duration>,
+    /// Workers that the incarnation goes on without, as all others say, too: see [`Session::without`].
+    pub absent: Absent,
+    /// A lost worker ends no collective: see [`Engine::lost`] and [`Session::outlive_workers`].
+    pub outlives_workers: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let transport = Preference::default();
         let timeout = DEFAULT_JOIN_TIMEOUT;
-        Self { bind: None, timeout, shut_for: None, transport, dead_after: None, gone_after: None }
+        Self {
+            bind: None,
+            timeout,
+            shut_for: None,
+            transport,
+            dead_after: None,
+            gone_after: None,
+            absent: Absent::default(),
+            outlives_workers: false,
+        }
     }
 }
 
@@ -77,6 +91,14 @@ pub enum JoinError {
     /// The plan's lanes and codec cannot carry its workers' values.
     #[error("plan field `job`: {0}")]
     Format(#[from] FormatError),
+    /// The job cannot go on without these workers.
+    #[error("the job cannot go on without ranks {absent:?}: {problem}")]
+    Absent {
+        /// Their ranks.
+        absent: Vec<u32>,
+        /// Why not.
+        problem: &'static str,
+    },
     /// The sums are sealed from whom these keys are for.
     #[error(
         "these are the keys of a node, which cannot open sealed sums: give this rank the job's secret"
@@ -110,6 +132,21 @@ pub enum JoinError {
         /// What the socket has to add.
         remark: String,
     },
+}
+
+/// Whether a worker may join an incarnation without these.
+fn check_absent(plan: &Plan, rank: u32, absent: Absent) -> Result<(), JoinError> {
+    let has = |other| (other as usize) < plan.workers.len();
+    let problem = if absent.holds(rank) {
+        "this worker is one of them"
+    } else if !absent.ranks().all(has) {
+        "the plan has no such worker"
+    } else if plan.fabric.is_some() {
+        "switches wait for every worker; plan servers in their place"
+    } else {
+        return Ok(());
+    };
+    Err(JoinError::Absent { absent: absent.ranks().collect(), problem })
 }
 
 /// Why a collective did not end in a sum.
@@ -188,10 +225,15 @@ pub struct Engine {
     has_exchanges: bool,
     largest_share: Option<usize>,
     gone: Gone,
+    lost: Lost,
+    /// No rank is absent.
+    has_all: bool,
 }
 
 /// The failure that a node causes which is gone, in words; the engine's thread writes it.
 type Gone = Arc<OnceLock<String>>;
+/// The rank of a worker that is lost, and what has become of it, in words; the engine's thread writes it.
+type Lost = Arc<OnceLock<(u32, String)>>;
 
 /// The engine's thread, or what it left behind.
 enum Thread {
@@ -221,6 +263,13 @@ impl Engine {
         let (commands, inbox) = mpsc::channel();
         let (joined, when_joined) = mpsc::channel();
         let mut worker = Session::new(plan, rank, incarnation);
+        if !options.absent.is_empty() {
+            check_absent(plan, rank, options.absent)?;
+            worker = worker.without(options.absent);
+        }
+        if options.outlives_workers {
+            worker.outlive_workers();
+        }
         let now = clock.now();
         options.shut_for.iter().for_each(|period| worker.shut(now.plus(*period), now));
         options.dead_after.iter().for_each(|after| worker.keep_alive(*after, now));
@@ -228,9 +277,9 @@ impl Engine {
         worker.join(now.plus(options.timeout), now);
         let joined = options.shut_for.is_none().then_some(joined);
         let waits = joined.is_some();
-        let gone = Gone::default();
+        let (gone, lost) = (Gone::default(), Lost::default());
         let driver = Driver::new(worker, transport, clock, inbox, wake.clone(), joined)
-            .telling(Arc::clone(&gone));
+            .telling(Arc::clone(&gone), Arc::clone(&lost));
         let thread = std::thread::Builder::new()
             .name(format!("wiresum-{rank}"))
             .spawn(move || driver.run())
@@ -252,6 +301,8 @@ impl Engine {
             has_exchanges,
             largest_share,
             gone,
+            lost,
+            has_all: options.absent.is_empty(),
         };
         // The protocol bounds the wait; a thread that dies drops the sender.
         let stopped = |_| JoinError::Start(std::io::Error::other("the engine's thread ended"));
@@ -288,13 +339,21 @@ impl Engine {
         self.gone.get().map(String::as_str)
     }
 
+    /// The rank of a worker that is lost, and what has become of it, once there is one: told where
+    /// [`Options::outlives_workers`] keeps it from ending collectives, which then wait in vain.
+    #[must_use]
+    pub fn lost(&self) -> Option<(u32, &str)> {
+        self.lost.get().map(|(rank, why)| (*rank, why.as_str()))
+    }
+
     /// Whether the plan has streams, or room, for so many elements of a collective of this kind.
     #[must_use]
     pub fn carries(&self, kind: Kind, elements: usize) -> bool {
         if kind.is_share() {
             return self.largest_share.is_some_and(|most| elements <= most);
         }
-        self.has_exchanges || !kind.is_copy()
+        // Nobody gives an absent rank's share.
+        self.has_exchanges && (kind != Kind::AllGather || self.has_all) || !kind.is_copy()
     }
 
     /// Most bytes of a rank's [share](Kind::is_share) of a collective; `None` where there are none.
