@@ -4,7 +4,14 @@ use super::random::{random_conditions, random_streams, random_tree, run_schedule
 use super::*;
 use wiresum_worker::largest_share;
 
-const KINDS: &[Kind] = &[Kind::Barrier, Kind::SmallAllReduce];
+const KINDS: &[Kind] = &[
+    Kind::Barrier,
+    Kind::SmallAllReduce,
+    Kind::SmallReduce,
+    Kind::SmallReduceScatter,
+    Kind::SmallAllGather,
+    Kind::SmallBroadcast,
+];
 
 fn call(kind: Kind, size: usize) -> Call {
     Call { kind, root: 0, size }
@@ -157,7 +164,10 @@ fn schedule(seed: u64) {
     let mut cluster = Cluster::new(plan, conditions, seed);
     let call = |rng: &mut Rng| match rng.below(3) {
         0 => call(Kind::Barrier, 0),
-        1 => call(Kind::SmallAllReduce, rng.below(most + 1) as usize),
+        1 => {
+            let size = rng.below(most + 1) as usize;
+            Call::random_of(&KINDS[1..], rng, ranks, size)
+        }
         _ => {
             let size = 1 + rng.below(3000) as usize;
             Call::random(rng, ranks, size)

@@ -6,7 +6,11 @@ mod barrier;
 mod broadcast;
 mod reduce;
 mod reduce_scatter;
+mod small_all_gather;
 mod small_all_reduce;
+mod small_broadcast;
+mod small_reduce;
+mod small_reduce_scatter;
 
 use std::fmt;
 use std::ops::Range;
@@ -79,6 +83,19 @@ kinds! {
     Barrier = 5 in barrier;
     /// Every rank takes the few bytes of all ranks, one rank's after the other's, and reduces them itself.
     SmallAllReduce = 6 in small_all_reduce;
+    /// The same for the root, which alone reduces them.
+    SmallReduce = 7 in small_reduce;
+    /// The same for each rank's part.
+    SmallReduceScatter = 8 in small_reduce_scatter;
+    /// Every rank takes the few bytes of all ranks, one rank's after the other's.
+    SmallAllGather = 9 in small_all_gather;
+    /// The same, of which every rank keeps the root's.
+    SmallBroadcast = 10 in small_broadcast;
+}
+
+/// All ranks' shares, one after the other. More than memory has is no number of bytes, whatever a caller says.
+fn all_shares(view: View) -> Range<usize> {
+    0..view.ranks.saturating_mul(view.elements)
 }
 
 impl Kind {
