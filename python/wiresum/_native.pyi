@@ -642,6 +642,12 @@ class Engine:
     def gone(self) -> str | None:
         """What collectives wait for in vain: an aggregator that is gone, in words; None while there is none."""
 
+    def lost(self) -> tuple[int, str] | None:
+        """The rank of another worker that is lost, and what has become of it; None while there is none.
+
+        Told where the engine outlives workers, so that it ends no collective; those that are open wait in vain.
+        """
+
     def await_children(self, k: int) -> None:
         """From now on take at least `k` of the children of this worker's node into each sum, at most all of them.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import queue
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ import torch.distributed as dist
 
 import torch
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 CAPSULE_NAME = b"wiresum._native.engine_abi"
 OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED, NOT_SERVED, WORKER_LOST = range(9)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -105,6 +106,9 @@ class MockEngine:
     def gone(self) -> str | None:
         return self.lost_node
 
+    def lost(self) -> tuple[int, str] | None:
+        return None
+
     def stop(self, why: str, elsewhere: bool = False) -> None:
         self.stopped = why
 
@@ -183,13 +187,15 @@ def install() -> None:
 
     def open_mock(
         plan: Any, rank: int, incarnation: int, timeout_s: float, transport: str, *, dead_after_s: float,
-        gone_after_s: float,
+        gone_after_s: float, absent: Sequence[int] = (), outlives_workers: bool = False,
     ) -> MockEngine:  # fmt: skip
         assert incarnation > 0
         assert timeout_s > 0
         assert transport == "auto"
         assert dead_after_s >= 0
         assert gone_after_s >= 0
+        assert not absent
+        assert not outlives_workers
         size = len(plan.workers)
         store = dist.PrefixStore(f"mock/{incarnation}", world.store())
         return MockEngine(rank, size, dist.ProcessGroupGloo(store, rank, size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -206,6 +207,8 @@ class Ranks:
         *,
         dead_after_s: float,
         gone_after_s: float,
+        absent: Sequence[int],
+        outlives_workers: bool,
     ) -> Engine:
         if rank in self.failing:
             raise errors.JoinError(f"nobody answers rank {rank}")

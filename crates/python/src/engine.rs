@@ -11,6 +11,7 @@ use wiresum_codec::Operation;
 use wiresum_node::abi::{CAPSULE_NAME, EngineAbi};
 use wiresum_node::engine::{CollectiveError, DEFAULT_JOIN_TIMEOUT, Engine, Options};
 use wiresum_node::tensor::{sink, source};
+use wiresum_wire::control::Absent;
 use wiresum_worker::{Collective, Participation};
 
 use crate::array::Array;
@@ -51,7 +52,7 @@ struct CapsuleContents {
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto", dead_after_s = 0.0, gone_after_s = 0.0))]
+    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto", dead_after_s = 0.0, gone_after_s = 0.0, absent = Vec::new(), outlives_workers = false))]
     #[expect(clippy::too_many_arguments, reason = "in Python they have names and defaults")]
     fn new(
         py: Python<'_>,
@@ -63,14 +64,27 @@ impl PyEngine {
         transport: &str,
         dead_after_s: f64,
         gone_after_s: f64,
+        absent: Vec<u32>,
+        outlives_workers: bool,
     ) -> PyResult<Self> {
         let plan = read_whole_plan(plan_json)?;
         let (timeout, shut_for) = (duration(timeout_s)?, shut_for_s.map(duration).transpose()?);
         let transport = transport.parse().map_err(PyValueError::new_err::<String>)?;
         let dead_after = Some(duration(dead_after_s)?).filter(|after| !after.is_zero());
         let gone_after = Some(duration(gone_after_s)?).filter(|after| !after.is_zero());
-        let options =
-            Options { timeout, shut_for, transport, dead_after, gone_after, ..Options::default() };
+        let most = Absent::MOST_RANKS;
+        let too_large = || PyValueError::new_err(format!("ranks from {most} on cannot be absent"));
+        let absent = Absent::of(absent).ok_or_else(too_large)?;
+        let options = Options {
+            timeout,
+            shut_for,
+            transport,
+            dead_after,
+            gone_after,
+            absent,
+            outlives_workers,
+            ..Options::default()
+        };
         let engine = py
             .detach(|| Engine::join(&plan, rank, incarnation, options))
             .map_err(errors::join_error)?;
@@ -115,6 +129,10 @@ impl PyEngine {
 
     fn gone(&self) -> Option<&str> {
         self.engine.0.gone()
+    }
+
+    fn lost(&self) -> Option<(u32, &str)> {
+        self.engine.0.lost()
     }
 
     fn await_children(&self, k: u32) {

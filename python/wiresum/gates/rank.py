@@ -243,6 +243,10 @@ class EngineInTurns:
         """As `Engine.gone`: the driver says when the network serves the job no more."""
         return None
 
+    def lost(self) -> tuple[int, str] | None:
+        """As `Engine.lost`: behind turns nobody watches ranks."""
+        return None
+
     def stop(self, why: str, elsewhere: bool = False) -> None:
         """As `Engine.stop`."""
         self.engine.stop(why, elsewhere)

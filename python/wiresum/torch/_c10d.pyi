@@ -30,6 +30,19 @@ class Ledger:
 class Crossing:
     """A group's ways out of the network and back, which all ranks go together."""
 
+    def go_on_without(
+        self,
+        ranks: list[int],
+        lost: str,
+        inner: ProcessGroupGloo,
+        fallback: ProcessGroupGloo,
+        afterwards: ProcessGroupGloo,
+    ) -> None:
+        """Has these ranks alone leave the network, which go on in these groups; `lost` says who does not.
+
+        To be called before the engine is told that the network serves the job no more.
+        """
+
     def leave(self) -> None:
         """Has the ranks meet; the engine has been told that the network serves the job no more."""
 

@@ -29,6 +29,7 @@ from wiresum.planners import plan
 from wiresum.topology.generators.star import star
 from wiresum.torch.connection import Claim
 from wiresum.torch.engine import Engine, open_engine
+from wiresum.torch.losses import check_losses
 from wiresum.torch.settings import Settings
 
 AGREE_LOOK_S = 0.2
@@ -59,6 +60,7 @@ class Offer:
         taken_by: who has the last one of them already, as rank 0 sees it.
         refused: why the driver of turns has none for the job.
         replays: whether it keeps what it needs to go on over Gloo.
+        outlives: whether it goes on without ranks that are lost.
     """
 
     digest: str = ""
@@ -74,6 +76,7 @@ class Offer:
     taken_by: str = ""
     refused: str = ""
     replays: bool = False
+    outlives: bool = False
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,10 @@ def _differences(offers: Sequence[Offer]) -> WiresumError | None:
     if len(replays) > 1:
         listing = ", ".join(f"{value} on {_ranks(ranks)}" for value, ranks in replays.items())
         return SettingError(f"WIRESUM_REPLAY differs ({listing}): set it to 0 on all ranks, or on none")
+    outlives = _ranks_by(["continue" if offer.outlives else "fail" for offer in offers])
+    if len(outlives) > 1:
+        listing = ", ".join(f"{value} on {_ranks(ranks)}" for value, ranks in outlives.items())
+        return SettingError(f"WIRESUM_ON_LOSS differs ({listing}): set it alike on all ranks")
     return None
 
 
@@ -311,6 +318,8 @@ class Meeting:
             if failure is not None:
                 raise failure
             self.plan = configured_plan(self.settings, self.size, self.rank)
+            if self.plan is not None:
+                check_losses(self.plan, self.settings)
         except NoTurnError as refused:
             return replace(offer, refused=str(refused))
         except WiresumError as error:
@@ -325,8 +334,9 @@ class Meeting:
         groups = len(self.plan.job.groups or [])
         digest = self.plan.digest()
         return replace(
-            offer, digest=digest, workers=workers, groups=groups, job=job, taken_by=taken_by, replays=self.replays
-        )
+            offer, digest=digest, workers=workers, groups=groups, job=job, taken_by=taken_by, replays=self.replays,
+            outlives=self.settings.outlives_ranks,
+        )  # fmt: skip
 
     def _claimed(self, claim: Claim) -> tuple[int, str]:
         """The first job that these ranks may be and that nobody has; who has the last one if there is none."""
@@ -366,8 +376,8 @@ class Meeting:
         is_fit = plan is not None and plan.fabric is None and plan.job.rounds is None
         return is_fit and settings.turns is None and settings.replay_bytes > 0
 
-    def open(self, incarnation: int, timeout_s: float) -> Engine:
-        """Joins the job of the plan in an incarnation of it.
+    def open(self, incarnation: int, timeout_s: float, absent: Sequence[int] = ()) -> Engine:
+        """Joins the job of the plan in an incarnation of it, which goes on without some ranks.
 
         Raises:
             JoinError: no aggregator answered, or one refused.
@@ -377,6 +387,7 @@ class Meeting:
         return open_engine(
             self.plan, self.rank, incarnation, timeout_s, settings.transport,
             dead_after_s=settings.dead_after_s, gone_after_s=GONE_AFTER_S if self.replays else 0.0,
+            absent=absent, outlives_workers=settings.outlives_ranks,
         )  # fmt: skip
 
     def no_gate_was_open(self, was_open: bool) -> bool:

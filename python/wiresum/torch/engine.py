@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from wiresum import native
@@ -26,6 +26,9 @@ class Engine(Protocol):
 
     def gone(self) -> str | None:
         """What collectives wait for in vain: an aggregator that is gone, in words; None while there is none."""
+
+    def lost(self) -> tuple[int, str] | None:
+        """The rank of another worker that is lost, and what has become of it; None while there is none."""
 
     def stop(self, why: str, elsewhere: bool = False) -> None:
         """Ends the job: open collectives and later ones fail, and this is why.
@@ -51,6 +54,8 @@ def open_engine(
     *,
     dead_after_s: float = 0.0,
     gone_after_s: float = 0.0,
+    absent: Sequence[int] = (),
+    outlives_workers: bool = False,
 ) -> Engine:
     """Joins the job of a plan.
 
@@ -62,6 +67,8 @@ def open_engine(
         transport: what packets travel by.
         dead_after_s: seconds without a heartbeat after which the aggregators take this rank for dead; 0 for never.
         gone_after_s: seconds of an aggregator's silence after which `Engine.gone` names it; 0 for never.
+        absent: ranks that this incarnation goes on without, as all others say, too.
+        outlives_workers: a worker that is lost ends no collective, and `Engine.lost` names it.
 
     Raises:
         JoinError: no aggregator answered, or one refused.
@@ -73,5 +80,6 @@ def open_engine(
         raise JoinError(native.why_missing(error)) from error
     return NativeEngine(
         plan.to_json(), rank, incarnation, timeout_s,
-        transport=transport, dead_after_s=dead_after_s, gone_after_s=gone_after_s,
+        transport=transport, dead_after_s=dead_after_s, gone_after_s=gone_after_s, absent=list(absent),
+        outlives_workers=outlives_workers,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Has the ranks of a group leave the network together when no aggregator can sum, and go back together.
+"""Has the ranks of a group leave the network together when no aggregator can sum or a rank is lost, and come back.
 
 The ranks agree through the group's store. Each looks there a few times a second, whatever Python computes, as a rank
 with nothing under way would not notice that a node is gone. What becomes of collectives meanwhile is the part of
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from torch._C._distributed_c10d import PrefixStore, Store
@@ -17,6 +18,7 @@ from torch.distributed import DistError
 
 from wiresum.errors import JoinError
 from wiresum.plan.incarnation import next_incarnation
+from wiresum.torch.losses import Departure, groups_of
 
 if TYPE_CHECKING:
     from wiresum.torch._c10d import Crossing
@@ -29,9 +31,9 @@ logger = logging.getLogger("wiresum.torch")
 LOOK_S = 0.2
 """Seconds between two looks into the store."""
 PROBE_S = 1.0
-"""Seconds between two attempts of rank 0 to join, and what each may take: a node answers within milliseconds."""
+"""Seconds between two attempts of the first rank to join, and what each may take: a node answers in milliseconds."""
 JOIN_S = 5.0
-"""Seconds for the others to join a node that rank 0 has joined."""
+"""Seconds for the others to join a node that the first rank has joined."""
 HOLD_S = 30.0
 """Seconds for which collectives may be held back until all ranks have said how far they are: a busy machine's."""
 GO, AGAIN = "go", "again"
@@ -43,6 +45,7 @@ class Replay:
     Attributes:
         left: times that the ranks have left the network.
         returned: times that they have gone back.
+        ranks: those that are not lost, in order.
     """
 
     def __init__(self, store: Store, meeting: Meeting, connection: Connection, crossing: Crossing) -> None:
@@ -51,11 +54,22 @@ class Replay:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="wiresum-replay", daemon=True)
         self.left = self.returned = self._life = 0
+        self.ranks = list(range(meeting.size))
 
     @property
     def counts(self) -> dict[str, int]:
         """Counters by name, for reports."""
-        return {"left_for_gloo": self.left, "returned_from_gloo": self.returned}
+        counts = {"left_for_gloo": self.left, "returned_from_gloo": self.returned}
+        return counts | ({"lost_ranks": len(self._lost)} if self._lost else {})
+
+    @property
+    def _lost(self) -> list[int]:
+        return [rank for rank in range(self._meeting.size) if rank not in self.ranks]
+
+    @property
+    def _leads(self) -> bool:
+        """Whether this rank does what one of them has to do for all."""
+        return self._meeting.rank == self.ranks[0]
 
     def start(self) -> None:
         """Begins to look."""
@@ -75,20 +89,21 @@ class Replay:
             # asks for the name of its address, and a group must not wait for a slow name server.
             self._store = PrefixStore("replay", self._store.clone())
             while not self._closing.wait(LOOK_S):
-                why = self._why_to_leave()
-                if why is not None:
-                    self._leave(why)
-                    self._go_back()
+                departure = self._departure()
+                if departure is not None:
+                    self._leave(departure)
+                    self._go_back(0.0 if departure.lost else PROBE_S)
         except DistError as error:
             if not self._closing.is_set():
                 logger.warning("the group's store is gone (%s): the ranks cannot leave the network any more", error)
         except _UnfitError as trouble:
             if not self._closing.is_set():
+                self._connection.engine.stop(str(trouble))
                 self._crossing.fail(str(trouble))
                 logger.warning("%s", trouble)
 
     def _tell(self, level: int, sentence: str, *values: object) -> None:
-        logger.log(level if self._meeting.rank == 0 else logging.DEBUG, sentence, *values)
+        logger.log(level if self._leads else logging.DEBUG, sentence, *values)
 
     def _key(self, what: str) -> str:
         return f"{self._life}/{what}"
@@ -100,26 +115,62 @@ class Replay:
     def _write(self, what: str, text: str) -> None:
         self._store.set(self._key(what), text)
 
-    def _why_to_leave(self) -> str | None:
-        """What the first rank has said that has lost its node; None while none has."""
-        gone = self._connection.engine.gone()
-        if gone is not None and self._read("gone") is None:
-            self._write("gone", f"rank {self._meeting.rank}: {gone}")
-        return self._read("gone")
+    def _departure(self) -> Departure | None:
+        """What the first rank has said that has lost its node, or another rank; None while none has."""
+        engine, rank = self._connection.engine, self._meeting.rank
+        own = None
+        if (lost := engine.lost()) is not None:
+            own = Departure(lost[1], (lost[0],))
+        elif (gone := engine.gone()) is not None:
+            own = Departure(f"rank {rank}: {gone}")
+        if own is not None:
+            return Departure.of_json(self._store.compare_set(self._key("gone"), "", own.to_json()).decode())
+        text = self._read("gone")
+        return Departure.of_json(text) if text is not None else None
 
-    def _leave(self, why: str) -> None:
-        self._connection.engine.stop(why, elsewhere=True)
+    def _leave(self, departure: Departure) -> None:
+        if departure.lost:
+            self._go_on_without(departure)
+        self._connection.engine.stop(departure.why, elsewhere=True)
         self._crossing.leave()
         self.left += 1
-        self._tell(logging.WARNING, "all ranks go over to Gloo until the network is back (%s)", why)
+        if departure.lost:
+            left = f"{len(self.ranks)} of {self._meeting.size} ranks"
+            self._tell(logging.WARNING, "%s go on without rank %d (%s)", left, departure.lost[0], departure.why)
+        else:
+            self._tell(logging.WARNING, "all ranks go over to Gloo until the network is back (%s)", departure.why)
 
-    def _go_back(self) -> None:
-        """Joins again with all others, and agrees with them from which collective on the network sums."""
+    def _go_on_without(self, departure: Departure) -> None:
+        """Has those who are left meet, in groups of their own.
+
+        Raises:
+            _UnfitError: this rank is one of the lost, or somebody else did not come.
+        """
+        if self._meeting.rank in departure.lost:
+            raise _UnfitError(f"the other ranks go on without this one: {departure.why}")
+        self.ranks = [rank for rank in self.ranks if rank not in departure.lost]
+        store = PrefixStore(self._key("left"), self._store)
+        limit, timeout = timedelta(seconds=HOLD_S), self._meeting.arrival_timeout
+        try:
+            groups = groups_of(self.ranks, self._meeting.rank, store, limit, timeout)
+        except RuntimeError as error:
+            raise _UnfitError(
+                f"ranks {self.ranks} could not go on without rank {departure.lost[0]}, as one of them did not come "
+                f"within {HOLD_S:g} s: {error}"
+            ) from error
+        self._crossing.go_on_without(self.ranks, departure.why, **groups)
+
+    def _go_back(self, pause_s: float) -> None:
+        """Joins again with all others, and agrees with them from which collective on the network sums.
+
+        Args:
+            pause_s: before the first attempt.
+        """
         attempt = 0
-        while (engine := self._join(attempt)) is None:
+        while (engine := self._join(attempt, pause_s)) is None:
             if self._closing.is_set():
                 return
-            attempt += 1
+            attempt, pause_s = attempt + 1, PROBE_S
         try:
             first = self._agree_on_first()
         except BaseException:
@@ -131,10 +182,10 @@ class Replay:
         self.returned += 1
         self._tell(logging.WARNING, "all ranks are back in the network")
 
-    def _join(self, attempt: int) -> Engine | None:
+    def _join(self, attempt: int, pause_s: float) -> Engine | None:
         """An engine in the next incarnation, once all ranks have one; None where one of them has not."""
-        engine = self._probe(attempt) if self._meeting.rank == 0 else self._follow(attempt)
-        if self._meeting.rank == 0 and engine is not None:
+        engine = self._probe(attempt, pause_s) if self._leads else self._follow(attempt)
+        if self._leads and engine is not None:
             joined = self._everyones(f"joined/{attempt}", JOIN_S + HOLD_S)
             self._write(f"verdict/{attempt}", GO if joined and all(text == GO for text in joined) else AGAIN)
         if self._wait_for(f"verdict/{attempt}") == GO:
@@ -143,15 +194,16 @@ class Replay:
             engine.close()
         return None
 
-    def _probe(self, attempt: int) -> Engine | None:
-        """Rank 0 tries to join until a node answers; None at the end."""
-        while not self._closing.wait(PROBE_S):
+    def _probe(self, attempt: int, pause_s: float) -> Engine | None:
+        """The first rank tries to join until a node answers; None at the end."""
+        while not self._closing.wait(pause_s):
+            pause_s = PROBE_S
             incarnation = next_incarnation()
             try:
-                engine = self._meeting.open(incarnation, PROBE_S)
+                engine = self._meeting.open(incarnation, PROBE_S, self._lost)
             except JoinError:
                 continue
-            self._write(f"joined/{attempt}/0", GO)
+            self._write(f"joined/{attempt}/{self._meeting.rank}", GO)
             self._write(f"incarnation/{attempt}", str(incarnation))
             return engine
         return None
@@ -162,7 +214,7 @@ class Replay:
             return None
         mine = f"joined/{attempt}/{self._meeting.rank}"
         try:
-            engine = self._meeting.open(int(incarnation), JOIN_S)
+            engine = self._meeting.open(int(incarnation), JOIN_S, self._lost)
         except JoinError as error:
             self._write(mine, str(error))
             return None
@@ -180,14 +232,14 @@ class Replay:
             self._write(f"given/{rank}", str(self._crossing.hold()))
         except RuntimeError as error:
             raise _UnfitError(f"the ranks could not go over to Gloo: {error}") from error
-        if rank == 0:
+        if self._leads:
             given = self._everyones("given", HOLD_S)
             self._write("first", str(max(map(int, given))) if given else "")
         first = self._wait_for("first", 2 * HOLD_S)
         if not first:
-            missing = [n for n in range(self._meeting.size) if self._read(f"given/{n}") is None]
+            missing = [n for n in self.ranks if self._read(f"given/{n}") is None] or self.ranks[:1]
             raise _UnfitError(
-                f"the ranks could not go back to the network together, as ranks {missing or [0]} have not said how far "
+                f"the ranks could not go back to the network together, as ranks {missing} have not said how far "
                 "they are: look at their output"
             )
         return int(first)
@@ -201,10 +253,10 @@ class Replay:
         return text
 
     def _everyones(self, what: str, limit_s: float) -> list[str]:
-        """What all ranks write, by rank; nothing if one does not in time."""
+        """What all ranks that are left write, in order; nothing if one does not in time."""
         end_s = time.monotonic() + limit_s
         texts = []
-        for rank in range(self._meeting.size):
+        for rank in self.ranks:
             text = self._wait_for(f"{what}/{rank}", end_s - time.monotonic())
             if text is None:
                 return []

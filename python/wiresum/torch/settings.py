@@ -65,6 +65,7 @@ class Settings:
     join_timeout_s: float = DEFAULT_JOIN_TIMEOUT_S
     dead_after_s: float = DEFAULT_DEAD_AFTER_S
     replay_bytes: int = DEFAULT_REPLAY_BYTES
+    outlives_ranks: bool = False
     transport: Transport = "auto"
     turns: str | None = None
     sparse_job: Path | None = None
@@ -208,6 +209,13 @@ SETTINGS: tuple[Setting, ...] = (
         "How much a rank keeps of collectives, so that they are repeated over Gloo when no aggregator can sum them; "
         "`0`: that ends the job. Not in turns, where switches sum, nor where rounds go on without late workers.",
         _number_from(0),
+    ),
+    Setting(
+        "WIRESUM_ON_LOSS", "outlives_ranks", "`fail` or `continue`", "fail",
+        "What happens when a rank is lost. `fail`: all others get a `WorkerLostError`. `continue`: they go on without "
+        "it, and averages are of those who are left. Must be the same on every rank; needs `WIRESUM_DEAD_AFTER` and "
+        "`WIRESUM_REPLAY`, and servers that sum.",
+        lambda text: _one_of("fail", "continue")(text) == "continue",
     ),
     Setting(
         "WIRESUM_TRANSPORT", "transport", "`auto`, `udp` or `af_xdp`", "auto",

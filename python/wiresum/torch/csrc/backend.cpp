@@ -11,8 +11,8 @@ namespace {
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-// Bytes of collectives that have ended, besides the last one: ranks are apart by one window of packets at most.
-// What is under way needs the room more.
+// Bytes of collectives that have ended, besides the last one: ranks are apart by one window of packets at
+// most. What is under way needs the room more.
 constexpr uint64_t kEndedBytes = 64 << 20;
 
 ReplayMemory memory_of(const Network &network) {
@@ -21,11 +21,11 @@ ReplayMemory memory_of(const Network &network) {
                  : ReplayMemory(INT64_MAX, kEndedBytes, "");
 }
 
-std::shared_ptr<GroupContext> context_for(const c10d::Backend &inner, const std::optional<Network> &network,
-                                          std::string no_network) {
+std::shared_ptr<GroupContext> context_for(c10::intrusive_ptr<c10d::Backend> inner,
+                                          const std::optional<Network> &network, std::string no_network) {
     auto group = std::make_shared<GroupContext>();
-    group->ledger = Ledger::open(inner.getRank(), inner.getSize(), std::move(no_network));
-    group->fallback = network ? network->fallback : nullptr;
+    group->ledger = Ledger::open(inner->getRank(), inner->getSize(), std::move(no_network));
+    group->set_groups({std::move(inner), network ? network->fallback : nullptr, nullptr});
     if (network && network->afterwards) {
         group->going_over = std::make_shared<GoingOver>(network->afterwards, memory_of(*network));
     }
@@ -74,15 +74,40 @@ std::optional<Tensors> shares_of(const Tensors &inputs, const Tensors &outputs, 
 
 WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
                                std::optional<Network> network, std::string no_network, OpenRows open_rows)
-    : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), network_(std::move(network)),
+    : Backend(inner->getRank(), inner->getSize()), network_(std::move(network)),
       open_rows_(std::move(open_rows)), largest_share_(share_limit(network_)),
-      group_(context_for(*inner_, network_, std::move(no_network))), timeout_(timeout),
+      group_(context_for(std::move(inner), network_, std::move(no_network))), timeout_(timeout),
       submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr)) {
     TaskPool::instance();
     init();
 }
 
 WiresumBackend::~WiresumBackend() { close(); }
+
+// --- Without ranks that are lost
+// -------------------------------------------------------------------------------------
+
+void Crossing::go_on_without(std::shared_ptr<const Remaining> remaining,
+                             c10::intrusive_ptr<c10d::Backend> inner,
+                             c10::intrusive_ptr<c10d::Backend> fallback,
+                             c10::intrusive_ptr<c10d::Backend> afterwards) {
+    const auto of = [&](c10::intrusive_ptr<c10d::Backend> members) -> c10::intrusive_ptr<c10d::Backend> {
+        return c10::make_intrusive<RemainingGloo>(std::move(members), remaining, rank);
+    };
+    going_over->go_on_without(of(std::move(afterwards)));
+    next = GroupContext::Groups{of(std::move(inner)), of(std::move(fallback)), remaining};
+}
+
+// What Gloo had of the user's waits for who is lost, so it ends now.
+void Crossing::leave() {
+    if (next) {
+        const GroupContext::Groups before = group->groups();
+        group->set_groups(std::move(*next));
+        next.reset();
+        before.inner->abort();
+    }
+    submissions->leave(going_over);
+}
 
 // --- Through the network
 // ---------------------------------------------------------------------------------------------
@@ -95,19 +120,19 @@ WorkPtr WiresumBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions
     if (open_rows_ && is_one && has_rows(tensors[0], options.reduceOp)) {
         return sum_rows(std::move(request));
     }
-    return carry_or([&] { return inner_->allreduce(tensors, options); }, std::move(request), is_one);
+    return carry_or([&] { return inner()->allreduce(tensors, options); }, std::move(request), is_one);
 }
 
 WorkPtr WiresumBackend::allreduce_coalesced(Tensors &tensors,
                                             const c10d::AllreduceCoalescedOptions &options) {
-    return carry_or([&] { return inner_->allreduce_coalesced(tensors, options); },
+    return carry_or([&] { return inner()->allreduce_coalesced(tensors, options); },
                     {WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors,
                      tensors, options.reduceOp, timeout_of(options.timeout)},
                     true);
 }
 
 WorkPtr WiresumBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
-    return carry_or([&] { return inner_->reduce(tensors, options); },
+    return carry_or([&] { return inner()->reduce(tensors, options); },
                     {WIRESUM_REDUCE, c10d::OpType::REDUCE, "reduce", tensors, tensors, options.reduceOp,
                      timeout_of(options.timeout), static_cast<int>(options.rootRank)},
                     tensors.size() == 1 && options.rootRank >= 0 && options.rootRank < getSize());
@@ -119,7 +144,7 @@ WorkPtr WiresumBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &i
     const auto is_share = [&](const at::Tensor &piece) { return piece.numel() == outputs[0].numel(); };
     const bool is_even = outputs.size() == 1 && pieces.size() == static_cast<size_t>(getSize()) &&
                          std::all_of(pieces.begin(), pieces.end(), is_share);
-    return carry_or([&] { return inner_->reduce_scatter(outputs, inputs, options); },
+    return carry_or([&] { return inner()->reduce_scatter(outputs, inputs, options); },
                     {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", pieces, outputs,
                      options.reduceOp, timeout_of(options.timeout)},
                     is_even);
@@ -127,7 +152,7 @@ WorkPtr WiresumBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &i
 
 WorkPtr WiresumBackend::reduce_scatter_single(at::Tensor &output, at::Tensor &input,
                                               const c10d::ReduceScatterOptions &options) {
-    return carry_or([&] { return inner_->reduce_scatter_single(output, input, options); },
+    return carry_or([&] { return inner()->reduce_scatter_single(output, input, options); },
                     {WIRESUM_REDUCE_SCATTER,
                      c10d::OpType::_REDUCE_SCATTER_BASE,
                      "reduce_scatter_single",
@@ -141,7 +166,7 @@ WorkPtr WiresumBackend::reduce_scatter_single(at::Tensor &output, at::Tensor &in
 WorkPtr WiresumBackend::reduce_scatter_single_coalesced(Tensors &outputs, Tensors &inputs,
                                                         const c10d::ReduceScatterOptions &options) {
     const auto shares = shares_of(inputs, outputs, getSize());
-    return carry_or([&] { return inner_->reduce_scatter_single_coalesced(outputs, inputs, options); },
+    return carry_or([&] { return inner()->reduce_scatter_single_coalesced(outputs, inputs, options); },
                     {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED,
                      "reduce_scatter_single_coalesced", shares.value_or(inputs), outputs, options.reduceOp,
                      timeout_of(options.timeout)},
@@ -149,7 +174,7 @@ WorkPtr WiresumBackend::reduce_scatter_single_coalesced(Tensors &outputs, Tensor
 }
 
 WorkPtr WiresumBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
-    return carry_or([&] { return inner_->broadcast(tensors, options); },
+    return carry_or([&] { return inner()->broadcast(tensors, options); },
                     {WIRESUM_BROADCAST, c10d::OpType::BROADCAST, "broadcast", tensors, tensors,
                      c10d::ReduceOp(), timeout_of(options.timeout), static_cast<int>(options.rootRank)},
                     tensors.size() == 1 && options.rootRank >= 0 && options.rootRank < getSize());
@@ -161,7 +186,7 @@ WorkPtr WiresumBackend::allgather(std::vector<Tensors> &outputs, Tensors &inputs
     const auto is_share = [&](const at::Tensor &share) { return share.numel() == inputs[0].numel(); };
     const bool is_even = inputs.size() == 1 && shares.size() == static_cast<size_t>(getSize()) &&
                          std::all_of(shares.begin(), shares.end(), is_share);
-    return carry_or([&] { return inner_->allgather(outputs, inputs, options); },
+    return carry_or([&] { return inner()->allgather(outputs, inputs, options); },
                     {WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER, "all_gather", inputs, shares,
                      c10d::ReduceOp(), timeout_of(options.timeout)},
                     is_even);
@@ -169,7 +194,7 @@ WorkPtr WiresumBackend::allgather(std::vector<Tensors> &outputs, Tensors &inputs
 
 WorkPtr WiresumBackend::all_gather_single(at::Tensor &output, at::Tensor &input,
                                           const c10d::AllgatherOptions &options) {
-    return carry_or([&] { return inner_->all_gather_single(output, input, options); },
+    return carry_or([&] { return inner()->all_gather_single(output, input, options); },
                     {WIRESUM_ALL_GATHER,
                      c10d::OpType::_ALLGATHER_BASE,
                      "all_gather_single",
@@ -193,15 +218,14 @@ WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool 
 }
 
 Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
-    if (request.kind == WIRESUM_ALL_REDUCE && is_ours) {
-        return decide_share(request.inputs, request.outputs, request.operation, ability());
+    const bool copies = is_copy(request.kind);
+    if (!is_ours) {
+        return copies && !ability().copies ? Reason::Collective : Reason::Layout;
     }
-    if (!is_copy(request.kind)) {
-        return is_ours ? decide(request.inputs, request.outputs, request.operation, ability())
-                       : Reason::Layout;
-    }
-    return is_ours || !ability().copies ? decide_copy(request.inputs, request.outputs, ability())
-                                        : Reason::Layout;
+    const Reason reason = copies ? decide_copy(request.inputs, request.outputs, ability())
+                                 : decide(request.inputs, request.outputs, request.operation, ability());
+    const c10d::ReduceOp *operation = copies ? nullptr : &request.operation;
+    return decide_share(reason, request.inputs, request.outputs, operation, ability());
 }
 
 WorkPtr WiresumBackend::carry(Request request, bool is_share) {
@@ -226,6 +250,9 @@ WorkPtr WiresumBackend::carry(Request request, bool is_share) {
 }
 
 WorkPtr WiresumBackend::sum_rows(Request request) {
+    if (const auto remaining = group_->groups().remaining) {
+        remaining->refuse("all_reduce of sparse tensors");
+    }
     std::lock_guard lock(order_);
     if (!rows_) {
         rows_ = std::make_shared<RowChannel>(RowChannel{open_rows_(), ability(), submissions_});
@@ -257,37 +284,37 @@ void WiresumBackend::count_delegated(const char *collective, const Tensors &tens
 
 WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
     ledger()->count(row_of("all_reduce", tensors, options.reduceOp, Reason::Layout), size_of(tensors));
-    return c10::make_intrusive<DelegatedWork>(inner_->allreduce_sparse(tensors, options), Reason::Layout);
+    return c10::make_intrusive<DelegatedWork>(inner()->allreduce_sparse(tensors, options), Reason::Layout);
 }
 
 WorkPtr WiresumBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
                                             const c10d::AllgatherOptions &options) {
     count_delegated("all_gather_coalesced", inputs);
-    return inner_->allgather_coalesced(outputs, inputs, options);
+    return inner()->allgather_coalesced(outputs, inputs, options);
 }
 
 WorkPtr WiresumBackend::all_gather_single_coalesced(Tensors &outputs, Tensors &inputs,
                                                     const c10d::AllgatherOptions &options) {
     count_delegated("all_gather_single_coalesced", inputs);
-    return inner_->all_gather_single_coalesced(outputs, inputs, options);
+    return inner()->all_gather_single_coalesced(outputs, inputs, options);
 }
 
 WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
                                const c10d::GatherOptions &options) {
     count_delegated("gather", inputs);
-    return inner_->gather(outputs, inputs, options);
+    return inner()->gather(outputs, inputs, options);
 }
 
 WorkPtr WiresumBackend::gather_single(at::Tensor &output, at::Tensor &input,
                                       const c10d::GatherOptions &options) {
     count_delegated("gather_single", {input});
-    return inner_->gather_single(output, input, options);
+    return inner()->gather_single(output, input, options);
 }
 
 WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                                 const c10d::ScatterOptions &options) {
     count_delegated("scatter", outputs);
-    return inner_->scatter(outputs, inputs, options);
+    return inner()->scatter(outputs, inputs, options);
 }
 
 WorkPtr WiresumBackend::all_to_all_single(at::Tensor &output, at::Tensor &input,
@@ -295,27 +322,27 @@ WorkPtr WiresumBackend::all_to_all_single(at::Tensor &output, at::Tensor &input,
                                           std::vector<int64_t> &input_sizes,
                                           const c10d::AllToAllOptions &options) {
     count_delegated("all_to_all_single", {input});
-    return inner_->all_to_all_single(output, input, output_sizes, input_sizes, options);
+    return inner()->all_to_all_single(output, input, output_sizes, input_sizes, options);
 }
 
 WorkPtr WiresumBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
     count_delegated("all_to_all", inputs);
-    return inner_->alltoall(outputs, inputs, options);
+    return inner()->alltoall(outputs, inputs, options);
 }
 
 WorkPtr WiresumBackend::send(Tensors &tensors, int destination, int tag) {
     count_delegated("send", tensors);
-    return inner_->send(tensors, destination, tag);
+    return inner()->send(tensors, destination, tag);
 }
 
 WorkPtr WiresumBackend::recv(Tensors &tensors, int source, int tag) {
     count_delegated("recv", tensors);
-    return inner_->recv(tensors, source, tag);
+    return inner()->recv(tensors, source, tag);
 }
 
 WorkPtr WiresumBackend::recvAnysource(Tensors &tensors, int tag) {
     count_delegated("recv", tensors);
-    return inner_->recvAnysource(tensors, tag);
+    return inner()->recvAnysource(tensors, tag);
 }
 
 WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
@@ -330,24 +357,24 @@ WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
                      true);
     }
     count_delegated("barrier", {});
-    return inner_->barrier(options);
+    return inner()->barrier(options);
 }
 
 void WiresumBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
     count_delegated("monitored_barrier", {});
-    inner_->monitoredBarrier(options, wait_all_ranks);
+    inner()->monitoredBarrier(options, wait_all_ranks);
 }
 
 // --- The group itself
 // ------------------------------------------------------------------------------------------------
 
-uint64_t WiresumBackend::getSequenceNumberForGroup() { return asked_ + inner_->getSequenceNumberForGroup(); }
+uint64_t WiresumBackend::getSequenceNumberForGroup() { return asked_ + inner()->getSequenceNumberForGroup(); }
 
 void WiresumBackend::setTimeout(std::chrono::milliseconds timeout) {
     timeout_ = timeout;
-    inner_->setTimeout(timeout);
+    inner()->setTimeout(timeout);
     if (network_) {
-        network_->fallback->setTimeout(timeout);
+        group_->groups().fallback->setTimeout(timeout);
         if (network_->afterwards) {
             network_->afterwards->setTimeout(timeout);
         }
@@ -356,13 +383,13 @@ void WiresumBackend::setTimeout(std::chrono::milliseconds timeout) {
 
 void WiresumBackend::setGroupUid(const std::string &name) {
     Backend::setGroupUid(name);
-    inner_->setGroupUid(name);
+    inner()->setGroupUid(name);
     ledger()->set_group(name);
 }
 
 void WiresumBackend::abort() {
     close();
-    inner_->abort();
+    inner()->abort();
 }
 
 void WiresumBackend::shutdown() {
@@ -370,7 +397,7 @@ void WiresumBackend::shutdown() {
         group_->going_over->await(); // others may need what this rank has
     }
     close();
-    inner_->shutdown();
+    inner()->shutdown();
 }
 
 void WiresumBackend::close() {
@@ -389,38 +416,39 @@ std::function<void()> WiresumBackend::leave() const {
 }
 
 std::shared_ptr<Crossing> WiresumBackend::crossing() const {
-    return group_->going_over ? std::make_shared<Crossing>(Crossing{submissions_, group_->going_over})
-                              : nullptr;
+    return group_->going_over
+               ? std::make_shared<Crossing>(Crossing{submissions_, group_->going_over, group_, getRank(), {}})
+               : nullptr;
 }
 
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr<c10d::Store> &store,
                                                         const std::vector<int> &ranks,
                                                         const c10::intrusive_ptr<Options> &options) {
-    auto inner = inner_->split(store, ranks, options);
-    if (!inner) {
+    auto part = inner()->split(store, ranks, options);
+    if (!part) {
         return nullptr; // this rank is in none of the parts
     }
-    return c10::make_intrusive<WiresumBackend>(std::move(inner), timeout_.load(), std::nullopt,
+    return c10::make_intrusive<WiresumBackend>(std::move(part), timeout_.load(), std::nullopt,
                                                "it was split from another group", nullptr);
 }
 
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::merge(const c10::intrusive_ptr<c10d::Store> &store,
                                                         const c10::intrusive_ptr<Options> &options,
                                                         const int &rank, const int &size) {
-    return c10::make_intrusive<WiresumBackend>(inner_->merge(store, options, rank, size), timeout_.load(),
+    return c10::make_intrusive<WiresumBackend>(inner()->merge(store, options, rank, size), timeout_.load(),
                                                std::nullopt, "it was merged from other groups", nullptr);
 }
 
 c10d::ReconfigureHandle WiresumBackend::get_reconfigure_handle() const {
-    return inner_->get_reconfigure_handle();
+    return inner()->get_reconfigure_handle();
 }
 
 WorkPtr WiresumBackend::reconfigure(const c10d::ReconfigureOptions &options) {
     TORCH_CHECK(!network_, "wiresum: a group that sums in the network has a fixed membership. "
                            "Create it with enable_reconfigure=True to have it use Gloo alone.");
-    auto work = inner_->reconfigure(options);
-    rank_ = inner_->getRank();
-    size_ = inner_->getSize();
+    auto work = inner()->reconfigure(options);
+    rank_ = inner()->getRank();
+    size_ = inner()->getSize();
     return work;
 }
 

@@ -43,8 +43,16 @@ struct Network {
 struct Crossing {
     const std::shared_ptr<Submissions> submissions;
     const std::shared_ptr<GoingOver> going_over;
+    const std::shared_ptr<GroupContext> group;
+    const int rank;
+    std::optional<GroupContext::Groups> next; // of those who are left, from the next departure on
 
-    void leave() const { submissions->leave(going_over); }
+    // Ranks are lost: those who are left go on in these groups of Gloo. To be called before the engine is
+    // told that the network serves the job no more.
+    void go_on_without(std::shared_ptr<const Remaining> remaining, c10::intrusive_ptr<c10d::Backend> inner,
+                       c10::intrusive_ptr<c10d::Backend> fallback,
+                       c10::intrusive_ptr<c10d::Backend> afterwards);
+    void leave();
     uint64_t hold() const { return submissions->hold(*going_over); }
     void go_on(uint64_t first, const wiresum_engine_abi *engine) const {
         submissions->go_on(first, engine, going_over);
@@ -66,7 +74,7 @@ class WiresumBackend final : public c10d::Backend {
     ~WiresumBackend() override;
 
     const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
-    const c10::intrusive_ptr<c10d::Backend> &inner() const { return inner_; }
+    c10::intrusive_ptr<c10d::Backend> inner() const { return group_->groups().inner; }
     // What is to be called once the engine was told that the network serves the job no more, on all ranks;
     // null where the job may not go on without it. It does not keep the backend.
     std::function<void()> leave() const;
@@ -128,24 +136,24 @@ class WiresumBackend final : public c10d::Backend {
 
     // The group itself.
     const std::string getBackendName() const override { return "wiresum"; }
-    c10::intrusive_ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
+    c10::intrusive_ptr<Options> getBackendOptions() override { return inner()->getBackendOptions(); }
     uint64_t getSequenceNumberForGroup() override;
     void setTimeout(std::chrono::milliseconds timeout) override;
     void setGroupUid(const std::string &name) override;
-    void enableCollectivesTiming() override { inner_->enableCollectivesTiming(); }
-    c10d::ErrorType getError() override { return inner_->getError(); }
+    void enableCollectivesTiming() override { inner()->enableCollectivesTiming(); }
+    c10d::ErrorType getError() override { return inner()->getError(); }
     void abort() override;
     void shutdown() override;
 
     // Groups made from this one. They are not connected to the network.
-    bool supportsSplitting() const override { return inner_->supportsSplitting(); }
+    bool supportsSplitting() const override { return inner()->supportsSplitting(); }
     c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store> &store,
                                       const std::vector<int> &ranks,
                                       const c10::intrusive_ptr<Options> &options) override;
     c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store> &store,
                                       const c10::intrusive_ptr<Options> &options, const int &rank,
                                       const int &size) override;
-    bool supportsReconfigure() const override { return !network_ && inner_->supportsReconfigure(); }
+    bool supportsReconfigure() const override { return !network_ && inner()->supportsReconfigure(); }
     c10d::ReconfigureHandle get_reconfigure_handle() const override;
     c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions &options) override;
 
@@ -164,7 +172,6 @@ class WiresumBackend final : public c10d::Backend {
     void count_delegated(const char *collective, const std::vector<at::Tensor> &tensors);
     void close();
 
-    const c10::intrusive_ptr<c10d::Backend> inner_;
     const std::optional<Network> network_;
     const OpenRows open_rows_;
     const int64_t largest_share_; // as in Ability; read before the engine is closed

@@ -74,18 +74,27 @@ Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tenso
     return ability.network ? Reason::Summed : Reason::NoNetwork;
 }
 
-Reason decide_share(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
-                    const c10d::ReduceOp &operation, const Ability &ability) {
-    const Reason reason = decide(inputs, outputs, operation, ability);
-    if (reason != Reason::ElementType && reason != Reason::Operation && reason != Reason::TooSmall) {
-        return reason;
+Reason decide_share(Reason otherwise, const std::vector<at::Tensor> &inputs,
+                    const std::vector<at::Tensor> &outputs, const c10d::ReduceOp *operation,
+                    const Ability &ability) {
+    switch (otherwise) {
+    case Reason::ElementType:
+    case Reason::Operation:
+    case Reason::TooSmall:
+    case Reason::Collective:
+        break;
+    default:
+        return otherwise;
+    }
+    if (misfit(inputs, outputs)) {
+        return otherwise;
     }
     int64_t bytes = 0;
     for (const at::Tensor &tensor : inputs) {
         bytes += static_cast<int64_t>(tensor.nbytes());
     }
-    return is_reducible(inputs[0].scalar_type(), operation) && bytes <= ability.largest_share ? Reason::Shared
-                                                                                              : reason;
+    const bool is_known = operation == nullptr || is_reducible(inputs[0].scalar_type(), *operation);
+    return is_known && bytes <= ability.largest_share ? Reason::Shared : otherwise;
 }
 
 Reason decide_copy(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,

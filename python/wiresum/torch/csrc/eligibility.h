@@ -44,10 +44,12 @@ struct RowTraffic {
 Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
               const c10d::ReduceOp &operation, const Ability &ability);
 
-// As `decide`, for an all-reduce: Reason::Shared where the network does not sum it, but has room for the
-// ranks' bytes in the packets that open a collective.
-Reason decide_share(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
-                    const c10d::ReduceOp &operation, const Ability &ability);
+// Reason::Shared where the network neither sums nor copies, as `otherwise` says, but has room for the ranks'
+// bytes in the packets that open a collective; else that reason. `operation` is null where nothing is
+// reduced.
+Reason decide_share(Reason otherwise, const std::vector<at::Tensor> &inputs,
+                    const std::vector<at::Tensor> &outputs, const c10d::ReduceOp *operation,
+                    const Ability &ability);
 
 // As `decide`, for bytes of any type that are copied: Reason::Copied if the network can.
 Reason decide_copy(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,

@@ -6,12 +6,14 @@
 
 #include <stdint.h>
 
-#define WIRESUM_ENGINE_ABI_VERSION 6
+#define WIRESUM_ENGINE_ABI_VERSION 7
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
 /* Who takes which of the results, of a collective of N elements and n ranks: its part. Those from all-gather
- * on copy bytes and sum nothing. A plan has streams for all-gather and broadcast, or for neither. The last
- * two are shares: bytes in the packets that open a collective, which may end before earlier ones. */
+ * on copy bytes and sum nothing. A plan has streams for all-gather and broadcast, or for neither. Those from
+ * barrier on are shares: bytes in the packets that open a collective, which may end before earlier ones.
+ * Small ones give every rank n*N bytes, those of rank r from r*N on, its own too; what becomes of them is the
+ * caller's. */
 enum wiresum_kind {
     WIRESUM_ALL_REDUCE = 0,     /* every rank: all */
     WIRESUM_REDUCE = 1,         /* the root: all; the others: nothing */
@@ -19,7 +21,11 @@ enum wiresum_kind {
     WIRESUM_ALL_GATHER = 3, /* every rank: n*N bytes, those of rank r from r*N on; its own stay unwritten */
     WIRESUM_BROADCAST = 4,  /* the root: nothing; the others: its bytes */
     WIRESUM_BARRIER = 5,    /* every rank: nothing, when all have come; N is 0 */
-    WIRESUM_SMALL_ALL_REDUCE = 6 /* every rank: n*N bytes, those of rank r from r*N on, its own too */
+    WIRESUM_SMALL_ALL_REDUCE = 6,
+    WIRESUM_SMALL_REDUCE = 7,
+    WIRESUM_SMALL_REDUCE_SCATTER = 8,
+    WIRESUM_SMALL_ALL_GATHER = 9,
+    WIRESUM_SMALL_BROADCAST = 10
 };
 enum wiresum_element_type { WIRESUM_FLOAT32 = 0, WIRESUM_FLOAT16 = 1, WIRESUM_BFLOAT16 = 2 };
 enum wiresum_operation { WIRESUM_SUM = 0, WIRESUM_AVERAGE = 1 };

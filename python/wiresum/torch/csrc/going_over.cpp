@@ -6,6 +6,8 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
+#include "remaining.h"
+
 namespace wiresum {
 
 namespace {
@@ -65,6 +67,13 @@ void sum_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const c10d::R
         options.reduceOp = operation;
         gloo.allreduce(values, options)->wait();
     }
+}
+
+void GoingOver::go_on_without(c10::intrusive_ptr<c10d::Backend> gloo) {
+    await();
+    std::lock_guard lock(mutex_);
+    gloo_ = std::move(gloo);
+    has_lost_ranks_ = true;
 }
 
 void GoingOver::note_begun(bool is_kept) {
@@ -156,7 +165,7 @@ void GoingOver::await_meeting() {
 
 void GoingOver::come_back() {
     std::lock_guard lock(mutex_);
-    has_left_ = has_met_ = false;
+    has_left_ = has_met_ = has_lost_ranks_ = false;
     begun_ = ended_ = next_ = kept_bytes_ = 0;
     begun_shares_ = ended_shares_ = 0;
     unkept_.clear();
@@ -206,8 +215,7 @@ void GoingOver::gather_shares() {
         }
         at::Tensor all;
         if (own.defined()) {
-            all = at::empty({gloo_->getSize(), own.numel()}, own.options());
-            copy_by_gloo(*gloo_, WIRESUM_ALL_GATHER, 0, own, all, c10d::kUnsetTimeout);
+            all = gather_rows(*gloo_, own, c10d::kUnsetTimeout);
         }
         shares_.push_back(all);
     }
@@ -244,6 +252,8 @@ void GoingOver::agree() {
     TORCH_CHECK(first_share_ == last_share_ || word(kOldestShare) <= -word(kLeastShares),
                 "a rank has no result of small collective ", first_share_,
                 ", and another one has not kept what it has passed", memory_.advice());
+    TORCH_CHECK(first_share_ == last_share_ || !has_lost_ranks_, "a rank has no result of small collective ",
+                first_share_, ", and one that took part in it is lost");
     first_ = static_cast<uint64_t>(first);
     leader_ = static_cast<int>(ranks - 1 - word(kFurthest) % ranks);
     agree_on_fates(word(kFurthest) / ranks);
@@ -283,6 +293,10 @@ void GoingOver::share(const Ended &ended) {
         at::Tensor results = gloo_->getRank() == leader_ ? ended.values : at::empty_like(ended.values);
         receive(results, timeout);
         return;
+    }
+    const auto *some = dynamic_cast<const RemainingGloo *>(gloo_.get());
+    if (some != nullptr && !some->remaining().allows(ended.kind, ended.root)) {
+        return; // who lacks it gets the error
     }
     if (is_copy(ended.kind)) {
         const bool is_root = ended.kind == WIRESUM_BROADCAST && gloo_->getRank() == ended.root;

@@ -48,6 +48,9 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     GoingOver(c10::intrusive_ptr<c10d::Backend> gloo, ReplayMemory memory)
         : gloo_(std::move(gloo)), memory_(std::move(memory)) {}
 
+    // Ranks are lost, and these groups are of those who are left: they meet there, and sum there what the
+    // network does not. To be called before the ranks leave the network.
+    void go_on_without(c10::intrusive_ptr<c10d::Backend> gloo);
     // Room for what a collective has to keep apart so that it may begin anew; null if there is none.
     ReplayMemory::Lease keep(uint64_t bytes) { return memory_.lease(bytes); }
     // The same, with a tensor for it.
@@ -113,7 +116,8 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     void gather_shares();
     void share(const Ended &ended);
 
-    const c10::intrusive_ptr<c10d::Backend> gloo_;
+    c10::intrusive_ptr<c10d::Backend> gloo_; // changes before the tasks of a departure begin
+    bool has_lost_ranks_ = false;            // since the ranks met last
     ReplayMemory memory_;
     const std::shared_ptr<Strand> order_ = std::make_shared<Strand>();
 

@@ -127,6 +127,15 @@ void go_on(const Crossing &crossing, uint64_t first, const py::capsule &capsule)
     crossing.go_on(first, engine);
 }
 
+void go_on_without(Crossing &crossing, std::vector<int> ranks, std::string lost,
+                   const c10::intrusive_ptr<c10d::Backend> &inner,
+                   const c10::intrusive_ptr<c10d::Backend> &fallback,
+                   const c10::intrusive_ptr<c10d::Backend> &afterwards) {
+    const int size = crossing.group->ledger->size;
+    auto remaining = std::make_shared<const Remaining>(Remaining{std::move(ranks), size, std::move(lost)});
+    crossing.go_on_without(std::move(remaining), inner, fallback, afterwards);
+}
+
 py::list rows_of(const Ledger &ledger) {
     py::list rows;
     for (const auto &[key, count] : ledger.rows()) {
@@ -170,6 +179,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def("rows", &rows_of);
 
     py::class_<Crossing, std::shared_ptr<Crossing>>(module, "Crossing")
+        .def("go_on_without", &go_on_without, py::arg("ranks"), py::arg("lost"), py::arg("inner"),
+             py::arg("fallback"), py::arg("afterwards"), py::call_guard<py::gil_scoped_release>())
         .def("leave", &Crossing::leave, py::call_guard<py::gil_scoped_release>())
         .def("hold", &Crossing::hold, py::call_guard<py::gil_scoped_release>())
         .def("go_on", &go_on, py::arg("first"), py::arg("engine"))

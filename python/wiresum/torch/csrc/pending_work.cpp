@@ -166,7 +166,18 @@ std::string PendingWork::describe() const {
                     group_->ledger->group(), "' on rank ", group_->ledger->rank);
 }
 
+std::exception_ptr CarriedWork::refusal(const Remaining &remaining) const {
+    try {
+        remaining.refuse(request_.collective);
+    } catch (...) {
+        return std::current_exception();
+    }
+}
+
 std::exception_ptr CarriedWork::not_gone_over(const std::string &why, const std::exception &trouble) const {
+    if (dynamic_cast<const CollectiveError *>(&trouble) != nullptr) {
+        return std::current_exception(); // it says what this would, and more
+    }
     const std::string text =
         c10::str(describe(), ": ", why, "; the ranks could not go over to Gloo: ", trouble.what(), ". ",
                  remedy(WIRESUM_FAILED));

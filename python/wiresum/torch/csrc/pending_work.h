@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "engine_abi.h"
 #include "going_over.h"
 #include "ledger.h"
+#include "remaining.h"
 #include "task_pool.h"
 
 namespace wiresum {
@@ -29,13 +31,34 @@ class ExplainedWork : public c10d::Work {
 // What the collectives of one group share; outlives the backend while one is under way.
 struct GroupContext {
     std::shared_ptr<Ledger> ledger;
-    // Sums again, with IEEE semantics, what is not finite. A group of its own: its collectives run at another
-    // time than the user's, so sharing the user's group would change their order between ranks.
-    c10::intrusive_ptr<c10d::Backend> fallback;
     // All ranks get "not finite" for the same collectives in the same order; this keeps them in it.
     std::shared_ptr<Strand> fallback_order = std::make_shared<Strand>();
     // Where the job may leave the network after it has begun; otherwise null.
     std::shared_ptr<GoingOver> going_over;
+
+    // The groups of Gloo, and who is left of the ranks.
+    struct Groups {
+        // Takes what the network does not.
+        c10::intrusive_ptr<c10d::Backend> inner;
+        // Sums again, with IEEE semantics, what is not finite. A group of its own: its collectives run at
+        // another time than the user's, so sharing the user's group would change their order between ranks.
+        c10::intrusive_ptr<c10d::Backend> fallback;
+        // Null while nobody is lost.
+        std::shared_ptr<const Remaining> remaining;
+    };
+
+    Groups groups() const {
+        std::lock_guard lock(mutex_);
+        return groups_;
+    }
+    void set_groups(Groups groups) {
+        std::lock_guard lock(mutex_);
+        groups_ = std::move(groups);
+    }
+
+  private:
+    mutable std::mutex mutex_;
+    Groups groups_;
 };
 
 // What was asked for.
@@ -107,6 +130,8 @@ class CarriedWork : public PendingWork {
   protected:
     using PendingWork::PendingWork;
 
+    // The error of a work that needs a rank that is lost.
+    std::exception_ptr refusal(const Remaining &remaining) const;
     // The error of a work that has left the network, `why`, and that Gloo has not ended either.
     std::exception_ptr not_gone_over(const std::string &why, const std::exception &trouble) const;
 };

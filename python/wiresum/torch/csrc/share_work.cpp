@@ -16,11 +16,27 @@ uint32_t tag_of(const at::Tensor &share) {
     return share.defined() ? static_cast<uint32_t>(share.scalar_type()) : 0;
 }
 
+wiresum_kind small(wiresum_kind kind) {
+    switch (kind) {
+    case WIRESUM_BARRIER:
+        return WIRESUM_BARRIER;
+    case WIRESUM_REDUCE:
+        return WIRESUM_SMALL_REDUCE;
+    case WIRESUM_REDUCE_SCATTER:
+        return WIRESUM_SMALL_REDUCE_SCATTER;
+    case WIRESUM_ALL_GATHER:
+        return WIRESUM_SMALL_ALL_GATHER;
+    case WIRESUM_BROADCAST:
+        return WIRESUM_SMALL_BROADCAST;
+    default:
+        return WIRESUM_SMALL_ALL_REDUCE;
+    }
+}
+
 } // namespace
 
 ShareWork::ShareWork(std::shared_ptr<GroupContext> group, Request request)
-    : CarriedWork(std::move(group), std::move(request),
-                  request.kind == WIRESUM_BARRIER ? "wiresum:barrier" : "wiresum:all_reduce") {
+    : CarriedWork(std::move(group), std::move(request), title_of(request.kind)) {
     if (request_.kind == WIRESUM_BARRIER) {
         return;
     }
@@ -32,8 +48,8 @@ ShareWork::ShareWork(std::shared_ptr<GroupContext> group, Request request)
 wiresum_collective ShareWork::collective(void *context) {
     const bool is_barrier = request_.kind == WIRESUM_BARRIER;
     return {
-        .kind = static_cast<uint32_t>(is_barrier ? WIRESUM_BARRIER : WIRESUM_SMALL_ALL_REDUCE),
-        .root = 0,
+        .kind = static_cast<uint32_t>(small(request_.kind)),
+        .root = static_cast<uint32_t>(request_.root),
         .source = is_barrier ? nullptr : share_.const_data_ptr(),
         .sink = is_barrier ? nullptr : shares_.mutable_data_ptr(),
         .elements = is_barrier ? 0 : static_cast<uint64_t>(share_.nbytes()),
@@ -57,6 +73,16 @@ void ShareWork::set_apart() {
 void ShareWork::submit(const wiresum_engine_abi *engine, const std::string &why_closed) {
     const auto work = c10::intrusive_ptr<ShareWork>::reclaim_copy(this);
     give_up_after(request_.timeout + NetworkWork::kEngineGrace);
+    remaining_ = group_->groups().remaining;
+    if (remaining_ && !remaining_->allows(request_.kind, request_.root)) {
+        // On all ranks alike, so the engine numbers all others as they do.
+        TaskPool::instance().post([work] {
+            const auto error = work->refusal(*work->remaining_);
+            work->tell(Reason::Failed, error);
+            work->call_back(error);
+        });
+        return;
+    }
     if (group_->going_over) {
         set_apart();
     }
@@ -141,7 +167,11 @@ std::exception_ptr ShareWork::go_over(const std::string &why) {
 
 void ShareWork::share_by_gloo(c10d::Backend &gloo) {
     if (shares_.defined()) {
-        copy_by_gloo(gloo, WIRESUM_ALL_GATHER, 0, share_, shares_, request_.timeout);
+        const auto *some = dynamic_cast<const RemainingGloo *>(&gloo);
+        if (some != nullptr && !some->remaining().allows(request_.kind, request_.root)) {
+            some->remaining().refuse(request_.collective);
+        }
+        shares_ = gather_rows(gloo, share_, request_.timeout);
         return;
     }
     c10d::BarrierOptions options;
@@ -149,15 +179,38 @@ void ShareWork::share_by_gloo(c10d::Backend &gloo) {
     gloo.barrier(options)->wait();
 }
 
+at::Tensor ShareWork::taken_of(const at::Tensor &rows, const Remaining *remaining) const {
+    const int rank = group_->ledger->rank;
+    switch (request_.kind) {
+    case WIRESUM_ALL_GATHER:
+        return rows.reshape(-1);
+    case WIRESUM_BROADCAST:
+        return rows[remaining != nullptr ? remaining->place_of(request_.root, "broadcast") : request_.root];
+    default:
+        break;
+    }
+    at::Tensor reduced = reduce_in_rank_order(rows, request_.operation);
+    scale_sum(reduced, request_.operation, remaining != nullptr ? remaining->scale() : 1);
+    if (request_.kind == WIRESUM_REDUCE_SCATTER) {
+        const int64_t length = reduced.numel() / group_->ledger->size;
+        return reduced.narrow(0, rank * length, length);
+    }
+    return reduced;
+}
+
+// Rows are of all ranks, or of those who are left: the engine leaves room for the others, and Gloo does not.
 void ShareWork::write_results() {
-    if (!shares_.defined()) {
+    if (!shares_.defined() || !takes_part(request_, group_->ledger->rank)) {
         return;
     }
     at::NoGradGuard no_grad;
-    const at::Tensor reduced = reduce_in_rank_order(shares_, request_.operation);
+    const bool has_room_for_all = shares_.size(0) == group_->ledger->size;
+    const auto remaining = has_room_for_all ? remaining_ : group_->groups().remaining;
+    const at::Tensor rows = has_room_for_all && remaining ? remaining->rows(shares_) : shares_;
+    const at::Tensor taken = taken_of(rows, remaining.get());
     int64_t offset = 0;
     for (const at::Tensor &tensor : request_.outputs) {
-        tensor.detach().copy_(reduced.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+        tensor.detach().copy_(taken.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
         offset += tensor.numel();
     }
 }

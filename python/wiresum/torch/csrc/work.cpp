@@ -24,6 +24,23 @@ at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
     return at::cat(flat);
 }
 
+const char *title_of(wiresum_kind kind) {
+    switch (kind) {
+    case WIRESUM_REDUCE:
+        return "wiresum:reduce";
+    case WIRESUM_REDUCE_SCATTER:
+        return "wiresum:reduce_scatter";
+    case WIRESUM_ALL_GATHER:
+        return "wiresum:all_gather";
+    case WIRESUM_BROADCAST:
+        return "wiresum:broadcast";
+    case WIRESUM_BARRIER:
+        return "wiresum:barrier";
+    default:
+        return "wiresum:all_reduce";
+    }
+}
+
 bool takes_part(const Request &request, int rank) {
     switch (request.kind) {
     case WIRESUM_REDUCE:
@@ -50,21 +67,6 @@ at::Tensor contiguous_results(const std::vector<at::Tensor> &outputs) {
         return outputs[0].detach();
     }
     return at::empty({static_cast<int64_t>(size_of(outputs).elements)}, outputs[0].options());
-}
-
-const char *title_of(wiresum_kind kind) {
-    switch (kind) {
-    case WIRESUM_REDUCE:
-        return "wiresum:reduce";
-    case WIRESUM_REDUCE_SCATTER:
-        return "wiresum:reduce_scatter";
-    case WIRESUM_ALL_GATHER:
-        return "wiresum:all_gather";
-    case WIRESUM_BROADCAST:
-        return "wiresum:broadcast";
-    default:
-        return "wiresum:all_reduce";
-    }
 }
 
 // Why Gloo has to do what the network left untouched on every rank; nothing where it did not.
@@ -144,6 +146,12 @@ void NetworkWork::keep_own_share() {
 void NetworkWork::submit(const wiresum_engine_abi *engine, const std::string &why_closed) {
     const auto work = c10::intrusive_ptr<NetworkWork>::reclaim_copy(this);
     give_up_after(request_.timeout + kEngineGrace);
+    const auto remaining = group_->groups().remaining;
+    if (remaining && !remaining->allows(request_.kind, request_.root)) {
+        // On all ranks alike, so the engine numbers all others as they do.
+        conclude(Reason::Failed, refusal(*remaining));
+        return;
+    }
     if (group_->going_over) {
         group_->going_over->note_begun(kept_ != nullptr);
     }
@@ -228,7 +236,7 @@ void NetworkWork::do_again(Reason reason) {
     give_up_after(request_.timeout + kEngineGrace);
     std::exception_ptr error;
     try {
-        do_by(*group_->fallback);
+        do_by(*group_->groups().fallback);
     } catch (...) {
         error = std::current_exception();
     }

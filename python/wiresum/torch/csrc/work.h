@@ -13,6 +13,9 @@ namespace wiresum {
 // already.
 at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors);
 
+// What profilers show of a collective.
+const char *title_of(wiresum_kind kind);
+
 // Whether this rank's part of the results is more than nothing.
 bool takes_part(const Request &request, int rank);
 
