@@ -574,6 +574,8 @@ class Engine:
         transport: str = "auto",
         dead_after_s: float = 0.0,
         gone_after_s: float = 0.0,
+        absent: list[int] = ...,
+        outlives_workers: bool = False,
     ) -> Self:
         """Join the plan's job and wait until every parent has welcomed this worker.
 
@@ -590,6 +592,8 @@ class Engine:
                 one, 0.5 at least; 0 for none, and no gate may be shut meanwhile.
             gone_after_s: Say of an aggregator that has been silent for so many seconds while a collective waits for it
                 that it is gone; 0 for never.
+            absent: Ranks that this incarnation goes on without, as all others say, too; below 256.
+            outlives_workers: A worker that is lost ends no collective, and `lost` names it.
 
         Raises:
             wiresum.errors.PlanError: The plan is wrong, or has no such rank.

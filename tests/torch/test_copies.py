@@ -183,7 +183,7 @@ def test_objects_are_copied(copying: World) -> None:
 
 
 def of_other_forms() -> list[Reason]:
-    """What is not copied, although the plan has copies: of nothing ranks exchange nothing, and Gloo gathers at a root."""
+    """What is not copied, although the plan has copies: nothing is exchanged as a share, and Gloo gathers at a root."""
     rank, size = dist.get_rank(), dist.get_world_size()
     empty = dist.broadcast(torch.empty(0), 0, async_op=True)
     gathered = [torch.empty(2) for _ in range(size)] if rank == 0 else None
