@@ -7,7 +7,7 @@ import json
 import pytest
 
 from wiresum.bench.kills import measure as kills
-from wiresum.bench.kills import root, tables
+from wiresum.bench.kills import ranks, root, tables
 from wiresum.bench.kills.command import Options
 from wiresum.bench.kills.measure import Kill, Watch
 from wiresum.errors import TestbedError
@@ -117,3 +117,24 @@ def test_servers_of_tables_are_killed_and_no_row_differs():
     assert seen == [0, 1, 2]
     assert len(report.results[0].runs) == 2
     assert min(report.results[0].runs) > 0
+
+
+def test_a_killed_rank_is_timed_by_what_the_others_say() -> None:
+    seen = ranks.RankWatch()
+    for step in range(3):
+        for rank in (0, 1) if step else (0, 1, 2):
+            line = {"rank": rank, "step": step, "checksum": 7 + step, "at": 10.0 * step + rank, "pid": 100 + rank}
+            seen.take(rank, False, json.dumps(line))
+    seen.take(0, True, "wiresum: WARNING: 2 of 3 ranks go on without rank 2 (worker w2 (rank 2) is lost: nothing)")
+    seen.take(0, True, "wiresum: WARNING: all ranks are back in the network")
+    assert (len(seen.left_at), len(seen.returned_at), seen.pids[2]) == (1, 1, 102)
+    ranks.fail_unless_equal(seen)
+    report = ranks.to_report(Options(ranks=True), [ranks.RankKill(2, 1.5, 1.2, 2.0)], steps=3, trainings=1)
+    assert [result.median for result in report.results] == [1.2, 1.5, 2.0]
+    seen.steps[1][1] += 1
+    with pytest.raises(TestbedError, match="step 1 differs between ranks"):
+        ranks.fail_unless_equal(seen)
+    del seen.steps[2][0]
+    seen.steps[1][1] -= 1
+    with pytest.raises(TestbedError, match="step 2 is missing on rank 0"):
+        ranks.fail_unless_equal(seen)

@@ -204,3 +204,26 @@ def test_the_guide_lists_every_variable(bed):
         SPARSE_JOB_VARIABLE,
     }
     assert documented == given
+
+
+DIES_ON_RANK_1 = "[ $RANK = 1 ] && kill -KILL $$; sleep 0.5; echo done"
+
+
+def test_a_rank_that_is_killed_ends_the_others(bed):
+    outcome, lines = collect(bed, "sh", "-c", DIES_ON_RANK_1)
+    assert outcome.first_failure == 1
+    assert outcome.exit_code == 128 + signal.SIGKILL
+    assert lines == []
+
+
+def test_ranks_that_outlive_others_are_left_alone(bed):
+    outcome, lines = collect(bed, "sh", "-c", DIES_ON_RANK_1, environment={"WIRESUM_ON_LOSS": "continue"})
+    assert outcome.first_failure is None
+    assert outcome.exit_codes == [0, 128 + signal.SIGKILL, 0]
+    assert [text.strip() for _, _, text in lines] == ["done", "done"]
+
+
+def test_a_rank_that_ends_with_an_error_ends_those_that_outlive_others(bed):
+    command = "[ $RANK = 1 ] && exit 3; sleep 20"
+    outcome, _ = collect(bed, "sh", "-c", command, environment={"WIRESUM_ON_LOSS": "continue"})
+    assert (outcome.first_failure, outcome.exit_code) == (1, 3)

@@ -80,25 +80,36 @@ def run(bed: Testbed, command: Sequence[str], sink: Sink, environment: Mapping[s
     before = bed.link_traffic()
     started = time.monotonic()
     ranks = range(len(bed.workers))
+    spared = outlive_ranks({**os.environ, **(environment or {})})
     exit_codes, first_failure = attend(
-        {rank: bed.spawn_worker(rank, command, environment, **PIPED) for rank in ranks}, sink
+        {rank: bed.spawn_worker(rank, command, environment, **PIPED) for rank in ranks},
+        sink,
+        killed_is_failure=not spared,
     )
     duration_s = time.monotonic() - started
     traffic = {link: seen.since(before[link]) for link, seen in bed.link_traffic().items()}
     return RunOutcome(exit_codes, first_failure, duration_s, traffic, bed.link_losses())
 
 
-def attend(ranks: Mapping[int, subprocess.Popen[bytes]], sink: Sink) -> tuple[list[int], int | None]:
+def outlive_ranks(environment: Mapping[str, str]) -> bool:
+    """Whether ranks with these settings go on without one that is killed."""
+    return environment.get("WIRESUM_ON_LOSS", "").lower() == "continue"
+
+
+def attend(
+    ranks: Mapping[int, subprocess.Popen[bytes]], sink: Sink, *, killed_is_failure: bool = True
+) -> tuple[list[int], int | None]:
     """Passes the output of a job's ranks on and waits for all of them; the first failure ends the others.
 
     Args:
         ranks: processes that were started with `PIPED`.
         sink: takes each line of output as it comes.
+        killed_is_failure: whether one that a signal has ended is such a failure.
 
     Returns:
         Exit codes by rank, 128 + n where signal n ended the process; and the rank that failed first, if one did.
     """
-    with _Workers(sink) as workers:
+    with _Workers(sink, killed_is_failure) as workers:
         for rank, child in ranks.items():
             workers.add(rank, child)
         workers.wait()
@@ -136,8 +147,9 @@ def run_or_fail(
 class _Workers:
     """The processes of a run and their output, in one selector."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, killed_is_failure: bool) -> None:
         self._sink = sink
+        self._killed_is_failure = killed_is_failure
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._running: set[int] = set()
@@ -195,7 +207,9 @@ class _Workers:
         self._selector.unregister(handle)
         os.close(handle)
         self._running.discard(rank)
-        if self._children[rank].wait() != 0 and self.first_failure is None:
+        code = self._children[rank].wait()
+        is_failure = code > 0 or (code < 0 and self._killed_is_failure)
+        if is_failure and self.first_failure is None:
             self.first_failure = rank
             self._stop(signal.SIGTERM, processes.GRACE_S)
         if not self._running:

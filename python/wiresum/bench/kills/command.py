@@ -11,7 +11,8 @@ from wiresum.plan.choices import Engine
 
 KILLS = 100
 ROOT_KILLS = 10
-"""Kills unless the command says how many; each of a root takes seconds, in which ranks go over to Gloo and back."""
+"""Kills unless the command says how many; each of a root, or a rank, takes seconds, in which ranks go over to Gloo and
+back."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,9 @@ class Options:
 
     kills: Annotated[
         int | None,
-        typer.Option("--kills", min=1, help="Number of kills, one after the other; 100 unless given, 10 with --root"),
+        typer.Option(
+            "--kills", min=1, help="Number of kills, one after the other; 100 unless given, 10 with --root or --ranks"
+        ),
     ] = None
     scale: Annotated[float, typer.Option("--scale", help="Factor on the rates of xagg")] = 0.01
     engine: Annotated[Engine, options.ENGINE] = suitable_engine()
@@ -38,22 +41,27 @@ class Options:
         bool, typer.Option("--tables", help="Kill servers of tables while workers push and pull rows")
     ] = False
 
+    ranks: Annotated[bool, typer.Option("--ranks", help="Kill ranks of a training that goes on without them")] = False
+
     @property
     def count(self) -> int:
         """Kills in all."""
-        return self.kills or (ROOT_KILLS if self.root else KILLS)
+        return self.kills or (ROOT_KILLS if self.root or self.ranks else KILLS)
 
 
 @command("Running aggregators", "--kills 20 --engine udp", {"kills": "--kills 10"}, quick="--kills 2 --scale 0.001")
 def kills(chosen: Options, *, output: Output) -> None:
     """Kill aggregation servers (SIGKILL) at random moments of training on xagg, and check every step."""
     from wiresum.bench.kills import measure as of_inner_servers
+    from wiresum.bench.kills import ranks as of_ranks
     from wiresum.bench.kills import root as of_roots
     from wiresum.bench.kills import tables as of_tables
 
-    if chosen.root and chosen.tables:
-        raise typer.BadParameter("choose one of --root and --tables")
-    benchmark = of_roots if chosen.root else of_tables if chosen.tables else of_inner_servers
+    whom = [(chosen.root, of_roots), (chosen.tables, of_tables), (chosen.ranks, of_ranks)]
+    named = [benchmark for is_named, benchmark in whom if is_named]
+    if len(named) > 1:
+        raise typer.BadParameter("choose one of --root, --tables and --ranks")
+    benchmark = named[0] if named else of_inner_servers
     with measuring(f"{chosen.count} kills", output) as status:
         report = benchmark.measure(chosen, status.reach)
     show(report, output)

@@ -173,12 +173,15 @@ class Killer:
         """
         thread = threading.Thread(target=self._kill_and_stop, daemon=True)
         thread.start()
-        outcome = run(self.bed, command(Task(MAX_STEPS, str(self._stop_file))), self.watch.take)
+        outcome = self._run()
         self.watch.is_over = True
         thread.join()
         fail_unless_done(outcome, self.watch, "training with kills")
         if self.trouble:
             raise self.trouble[0]
+
+    def _run(self) -> RunOutcome:
+        return run(self.bed, command(Task(MAX_STEPS, str(self._stop_file))), self.watch.take)
 
     @property
     def _stop_file(self) -> Path:

@@ -6,6 +6,7 @@ The benchmark starts it with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and 
 from __future__ import annotations
 
 import json
+import os
 import time
 import zlib
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ class Task(RankTask):
 
 
 def main() -> None:
-    """Trains, and prints one JSON object a step: rank, step, checksum of the parameters, time."""
+    """Trains, and prints one JSON object a step: rank, step, checksum of the parameters, time, process."""
     task = Task.told()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -53,7 +54,9 @@ def main() -> None:
         if number == task.steps or is_over(task):
             break
         step(model, optimizer, *batch)
-        seen = {"rank": rank, "step": number, "checksum": checksum(model), "at": time.monotonic()}
+        seen = {
+            "rank": rank, "step": number, "checksum": checksum(model), "at": time.monotonic(), "pid": os.getpid(),
+        }  # fmt: skip
         print(json.dumps(seen), flush=True)
     dist.destroy_process_group()
 
