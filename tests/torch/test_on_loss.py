@@ -90,6 +90,16 @@ def test_the_first_rank_may_be_lost(star: Deployment) -> None:
         assert world.run(mean_until, "summed", ranks=[1, 2, 3]) == [2.0] * 3
 
 
+def test_several_ranks_may_be_lost_at_once(star: Deployment) -> None:
+    """As with their host; nodes name one of them."""
+    with four(star) as world:
+        world.run(mean_of_ranks)
+        for rank in (0, 2):
+            world.processes[rank].kill()
+        assert world.run(mean_until, "summed", ranks=[1, 3]) == [2.0, 2.0]
+        assert [engine for _, _, engine in world.run(counts, ranks=[1, 3])] == [2, 2]
+
+
 def other_kinds() -> None:
     """What has a meaning without rank 1, where the network does it and where Gloo does."""
     size, rank = dist.get_world_size(), dist.get_rank()

@@ -48,6 +48,16 @@ def _why_not(plan: AggregationPlan, settings: Settings) -> str:
     return next((problem for problem, is_there in problems.items() if is_there), "")
 
 
+def names(ranks: Sequence[int]) -> str:
+    """In words.
+
+    Example:
+        >>> names([1, 3])
+        'ranks 1, 3'
+    """
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+
+
 @dataclass(frozen=True)
 class Departure:
     """Why all ranks leave the network, and who is lost.

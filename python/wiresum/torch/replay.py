@@ -7,6 +7,7 @@ with nothing under way would not notice that a node is gone. What becomes of col
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -18,7 +19,7 @@ from torch.distributed import DistError
 
 from wiresum.errors import JoinError
 from wiresum.plan.incarnation import next_incarnation
-from wiresum.torch.losses import Departure, groups_of
+from wiresum.torch.losses import Departure, groups_of, names
 
 if TYPE_CHECKING:
     from wiresum.torch._c10d import Crossing
@@ -30,6 +31,8 @@ logger = logging.getLogger("wiresum.torch")
 
 LOOK_S = 0.2
 """Seconds between two looks into the store."""
+MEET_S = 0.05
+"""The same while those meet who are left."""
 PROBE_S = 1.0
 """Seconds between two attempts of the first rank to join, and what each may take: a node answers in milliseconds."""
 JOIN_S = 5.0
@@ -136,7 +139,7 @@ class Replay:
         self.left += 1
         if departure.lost:
             left = f"{len(self.ranks)} of {self._meeting.size} ranks"
-            self._tell(logging.WARNING, "%s go on without rank %d (%s)", left, departure.lost[0], departure.why)
+            self._tell(logging.WARNING, "%s go on without %s (%s)", left, names(self._lost), departure.why)
         else:
             self._tell(logging.WARNING, "all ranks go over to Gloo until the network is back (%s)", departure.why)
 
@@ -146,19 +149,35 @@ class Replay:
         Raises:
             _UnfitError: this rank is one of the lost, or somebody else did not come.
         """
-        if self._meeting.rank in departure.lost:
+        if self._meeting.rank not in (left := self._who_is_left(departure)):
             raise _UnfitError(f"the other ranks go on without this one: {departure.why}")
-        self.ranks = [rank for rank in self.ranks if rank not in departure.lost]
-        store = PrefixStore(self._key("left"), self._store)
+        self.ranks = left
+        store = PrefixStore(self._key("groups"), self._store)
         limit, timeout = timedelta(seconds=HOLD_S), self._meeting.arrival_timeout
         try:
             groups = groups_of(self.ranks, self._meeting.rank, store, limit, timeout)
         except RuntimeError as error:
             raise _UnfitError(
-                f"ranks {self.ranks} could not go on without rank {departure.lost[0]}, as one of them did not come "
-                f"within {HOLD_S:g} s: {error}"
+                f"{names(self.ranks)} could not go on without {names(self._lost)}, as one of them did not come within "
+                f"{HOLD_S:g} s: {error}"
             ) from error
-        self._crossing.go_on_without(self.ranks, departure.why, **groups)
+        self._crossing.go_on_without(self.ranks, f"{names(self._lost)}: {departure.why}", **groups)
+
+    def _who_is_left(self, departure: Departure) -> list[int]:
+        """Who says to be there, as the first says who has waited long enough: several ranks may be lost at once."""
+        if self._meeting.rank in departure.lost:
+            return []
+        expected = [rank for rank in self.ranks if rank not in departure.lost]
+        self._write(f"here/{self._meeting.rank}", GO)
+        end_s = time.monotonic() + self._meeting.settings.dead_after_s
+        while (told := self._read("left")) is None:
+            here = [rank for rank in expected if self._read(f"here/{rank}") is not None]
+            if here == expected or time.monotonic() > end_s:
+                told = self._store.compare_set(self._key("left"), "", json.dumps(here)).decode()
+                break
+            self._closing.wait(MEET_S)
+        left: list[int] = json.loads(told)
+        return left
 
     def _go_back(self, pause_s: float) -> None:
         """Joins again with all others, and agrees with them from which collective on the network sums.
