@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
 .PHONY: help build demo test test-rust test-python soak lint format bench doctor p4 generate requirements docs clean \
-	packages wheel deb image test-packages
+	packages wheel sdist deb image test-packages
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,10 +54,13 @@ format: $(VENV)/.installed ## Format Rust, Python and C in place
 	ruff check --fix-only --quiet python tests
 	clang-format-19 -i bpf/{,keyed/,rows/,switch/}*.c bpf/{,keyed/,rows/,switch/}*.h python/wiresum/torch/csrc/*.cpp python/wiresum/torch/csrc/*.h
 
-packages: wheel deb image ## All of these, in build/packages
+packages: wheel sdist deb image ## All of these, in build/packages
 
 wheel: $(VENV)/.installed ## A wheel with the daemon inside, for other machines
 	scripts/wheel.sh
+
+sdist: $(VENV)/.installed ## The sources as pip builds them, where no wheel fits
+	scripts/sdist.sh
 
 deb: $(VENV)/.installed ## A Debian package of the daemon
 	scripts/deb.sh

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.packages
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "build" / "packages"
-INSTALL_S, TRAIN_S = 300, 300
+INSTALL_S, TRAIN_S, COMPILE_S = 300, 300, 600
 ALLOWED = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 """Libraries that every Linux with glibc and GCC has."""
 TRAINING = """
@@ -99,6 +99,20 @@ def test_the_wheel_wants_no_library_that_is_not_everywhere(environment: Path) ->
     package = next(environment.parent.glob("lib/python*/site-packages/wiresum"))
     assert libraries(environment / "wiresum-node") <= ALLOWED
     assert libraries(package / "_native.abi3.so") <= ALLOWED
+
+
+def test_the_source_distribution_has_all_that_it_is_built_from(tmp_path: Path) -> None:
+    with tarfile.open(only("wiresum-*.tar.gz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    sources = next(tmp_path.iterdir())
+    for folder in ("bpf", "packaging/systemd", "python/wiresum/torch/csrc"):
+        named = {path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.suffix in {".c", ".h", ".cpp"}}
+        assert named <= {path.relative_to(sources) for path in sources.rglob("*")}, folder
+    # Build scripts compile the BPF programs, and files that are included are read: what is not packed is found here.
+    cargo = ["cargo", "check", "--quiet", "--locked", "--package"]
+    target = ["--target-dir", ROOT / "target"]
+    for package in ("wiresum-python", "wiresum-node"):
+        run(*cargo, package, *target, cwd=sources, timeout_s=COMPILE_S)
 
 
 def test_commands_of_the_wheel_answer(environment: Path, clean: dict[str, str], tmp_path: Path) -> None:
