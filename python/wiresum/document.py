@@ -170,6 +170,8 @@ def describe(invalid: ValidationError, place: Callable[[Location], str] = lambda
         place: what comes before a field's name, such as its line in a file.
     """
     errors = invalid.errors(include_url=False)
+    # Of a file of another format nothing else is worth saying.
+    errors = [error for error in errors if error["type"] == "literal_error" and error["loc"] == ("format",)] or errors
     lines = [place(error["loc"]) + _describe_one(error) for error in errors[:MAX_REPORTED_ERRORS]]
     if len(errors) > len(lines):
         lines.append(f"… and {len(errors) - len(lines)} more")
@@ -188,7 +190,27 @@ def _describe_one(error: ErrorDetails) -> str:
             return f"{field}: is not a known field; remove it or correct its spelling"
         case "value_error":
             return f"{field}: {message}" if field else message
+        case "literal_error" if error["loc"] == ("format",):
+            wanted = message.removeprefix("Input should be ").strip("'")
+            return f"{wanted} is wanted, and this is {_beginning(error['input'])}{_use(error['input'], wanted)}"
     return f"{field}: {message[0].lower()}{message[1:]}, not {_beginning(error['input'])}"
+
+
+REMEDIES = {
+    "wiresum-topology": "a topology; make a plan of it with `wiresum plan`",
+    "wiresum-plan": "a plan; give it where a plan is asked for",
+    "wiresum-scenario": "a scenario; run it with `wiresum simulate`",
+    "wiresum-schedule": "a schedule; run it with `wiresum circuits run`",
+}
+"""What files of other formats are, and what they are for, by the name before the format's version."""
+
+
+def _use(given: Any, wanted: str) -> str:
+    """What to do with a file of another format than is wanted."""
+    name = given.partition("/")[0] if isinstance(given, str) else ""
+    if name == wanted.partition("/")[0]:
+        return ", another version; make it again with this release"
+    return f", {REMEDIES[name]}" if name in REMEDIES else "; check the path"
 
 
 def _beginning(value: Any) -> str:

@@ -366,3 +366,19 @@ def test_any_plan_is_refused_or_survives_its_file(content):
     except PlanError:
         return
     assert AggregationPlan.parse(read.to_json()) == read
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("wiresum-topology/1", "a topology; make a plan of it with `wiresum plan`"),
+        ("wiresum-plan/9", "another version; make it again with this release"),
+        ("others/1", "check the path"),
+        (7, "check the path"),
+    ],
+)
+def test_of_a_file_of_another_format_only_that_is_said(given, said):
+    with pytest.raises(PlanError) as refused:
+        AggregationPlan.parse(json.dumps({"format": given, "nodes": [{"kind": "switch"}], "links": []}))
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
