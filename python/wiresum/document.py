@@ -170,7 +170,7 @@ def describe(invalid: ValidationError, place: Callable[[Location], str] = lambda
         place: what comes before a field's name, such as its line in a file.
     """
     errors = invalid.errors(include_url=False)
-    # Of a file of another format nothing else is worth saying.
+    # Nothing else is worth saying of a file of another format.
     errors = [error for error in errors if error["type"] == "literal_error" and error["loc"] == ("format",)] or errors
     lines = [place(error["loc"]) + _describe_one(error) for error in errors[:MAX_REPORTED_ERRORS]]
     if len(errors) > len(lines):
