@@ -245,3 +245,14 @@ fn the_xdp_program_goes_with_the_daemon_however_it_ends() {
         assert!(!namespace.runs_xdp(), "detached after {signal:?}");
     }
 }
+
+#[test]
+fn the_kernel_engine_without_a_plan_asks_for_memory() {
+    let mut daemon = command(&[], &["--node", "0", "--engine", "xdp", "--interface", "lo"]);
+    let socket = std::env::temp_dir().join(format!("wiresum-{}-room.sock", std::process::id()));
+    daemon.arg("--control").arg(&socket).args(["--listen", "127.0.0.1:0"]);
+    let ended = daemon.output().expect("a process");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("--memory 2GiB"), "{said}");
+}

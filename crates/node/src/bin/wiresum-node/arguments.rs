@@ -224,6 +224,18 @@ impl Arguments {
         Ok(())
     }
 
+    /// The kernel allocates slots once: without a plan nothing says how many.
+    pub fn require_room(&self, plans: &[Plan]) -> Result<(), String> {
+        if plans.is_empty() && self.memory.is_none() {
+            return Err(
+                "without a --plan, say how much memory the jobs to come may have in the kernel: \
+                        --memory 2GiB; or choose --engine udp"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
     pub fn xdp_options(&self) -> Options {
         let mode = if self.generic { AttachMode::Generic } else { AttachMode::Native };
         Options { mode, memory: self.memory.map(|bytes| bytes as usize), ..Options::default() }

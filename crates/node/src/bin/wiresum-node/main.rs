@@ -217,13 +217,16 @@ fn if_chosen<T, E: Display>(
         | (EngineChoice::Plan, Some(Engine::Udp | Engine::AfXdp | Engine::Tcp) | None) => Ok(None),
         (EngineChoice::Xdp | EngineChoice::Plan, _) => {
             arguments.require_interfaces("xdp")?;
+            arguments.require_room(plans).map_err(Failure::Usage)?;
             load().map(Some).map_err(failure)
         }
         (EngineChoice::Auto, _) if arguments.interfaces.is_empty() => {
             log("engine udp: no --interface is named that the XDP program could run on");
             Ok(None)
         }
-        (EngineChoice::Auto, _) => Ok(load()
+        (EngineChoice::Auto, _) => Ok(arguments
+            .require_room(plans)
+            .and_then(|()| load().map_err(|error| error.to_string()))
             .inspect_err(|error| log(&format!("engine udp, because xdp cannot be had: {error}")))
             .ok()),
     }
