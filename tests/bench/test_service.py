@@ -27,7 +27,7 @@ def test_ratios_are_those_of_the_same_engine():
 def test_floods_are_what_they_are_called():
     assert service_load.packets("malformed", 1)[:2] == b"\0\0"
     hello, foreign = service_load.packets("hellos", 1), service_load.packets("foreign", 1)
-    assert (len(hello), len(foreign)) == (38 + 32, 38 + 2944)
+    assert (len(hello), len(foreign)) == (38 + 64, 38 + 2944)
     words = [int.from_bytes(foreign[at : at + 4]) for at in range(0, 32, 4)]
     assert int.from_bytes(foreign[34:38]) == (sum(words) + 1) % 2**32, "the check is right"
     with pytest.raises(ValueError, match="no flood of cats"):

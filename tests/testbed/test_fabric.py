@@ -34,7 +34,7 @@ CHECK = 14 + 20 + 8 + 38 + 12 + 4 * 16
 """Bytes of the check of four workers on the wire: nine lanes, in whole blocks."""
 
 
-NOTE = 14 + 20 + 8 + 38 + 32
+NOTE = 14 + 20 + 8 + 38 + 64
 """Bytes of a hello or welcome: who waits for a second asks who is there. A packet of values is no multiple of it."""
 
 
