@@ -125,7 +125,7 @@ def test_a_killed_rank_is_timed_by_what_the_others_say() -> None:
         for rank in (0, 1) if step else (0, 1, 2):
             line = {"rank": rank, "step": step, "checksum": 7 + step, "at": 10.0 * step + rank, "pid": 100 + rank}
             seen.take(rank, False, json.dumps(line))
-    seen.take(0, True, "wiresum: WARNING: 2 of 3 ranks go on without rank 2 (worker w2 (rank 2) is lost: nothing)")
+    seen.take(0, True, "wiresum: WARNING: 2 of 3 ranks go on without ranks 1, 2 (worker w2 (rank 2) is lost: nothing)")
     seen.take(0, True, "wiresum: WARNING: all ranks are back in the network")
     assert (len(seen.left_at), len(seen.returned_at), seen.pids[2]) == (1, 1, 102)
     ranks.fail_unless_equal(seen)

@@ -38,7 +38,7 @@ FEWEST_LEFT = 2
 """Ranks that are left when a training ends; the next one has all again. Rank 0 has the store, and is left."""
 DEAD_AFTER_S = 1.0
 GOES_ON: Mapping[str, str] = {"WIRESUM_ON_LOSS": "continue", "WIRESUM_DEAD_AFTER": f"{DEAD_AFTER_S:g}"}
-LEFT = re.compile(r"ranks go on without rank (\d+)")
+LEFT = re.compile(r"ranks go on without ranks? ")
 RETURNED = re.compile(r"all ranks are back in the network")
 
 
