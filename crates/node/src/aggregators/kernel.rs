@@ -106,7 +106,9 @@ impl Kernel {
             };
             told_key.map_err(failed(format!("incarnation of job {job}")))?;
             *told = Membership { key: now.key, ..Membership::default() };
-            for (&sub_model, &vacant) in &now.vacant {
+        }
+        for (&sub_model, &vacant) in &now.vacant {
+            if told.vacant.get(&sub_model) != Some(&vacant) {
                 let action = format!("seats of sub-model {sub_model} that nobody fills");
                 xdp.vacate(job, sub_model, vacant).map_err(failed(action))?;
                 told.vacant.insert(sub_model, vacant);

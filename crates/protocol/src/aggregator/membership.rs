@@ -136,7 +136,7 @@ impl Aggregator {
         }
     }
 
-    fn tree(&self, index: usize) -> &PlanStream {
+    pub(super) fn tree(&self, index: usize) -> &PlanStream {
         let id = self.places[index].sub_model;
         self.plan.streams.iter().find(|s| s.id() == id).expect("its place is there")
     }
@@ -205,16 +205,17 @@ impl Aggregator {
     ) -> Option<RefusalReason> {
         let incarnation = double_word(payload, hello::INCARNATION_WORD);
         let absent = Absent::read(payload);
-        let vacant = self.tree(index).vacancies(self.node, |rank| absent.holds(rank));
+        let is_vacant = || {
+            let vacant = self.tree(index).vacancies(self.node, |rank| absent.holds(rank));
+            vacant >> contributor & 1 == 1
+        };
         if double_word(payload, hello::PLAN_DIGEST_WORD) != self.plan_digest {
             Some(RefusalReason::OtherPlan)
         } else if Some(incarnation) < self.incarnation {
             Some(RefusalReason::Superseded)
         } else if incarnation > self.latest {
             Some(RefusalReason::AheadOfClock)
-        } else if vacant >> contributor & 1 == 1
-            || Some(incarnation) == self.incarnation && absent != self.absent
-        {
+        } else if Some(incarnation) == self.incarnation && absent != self.absent || is_vacant() {
             Some(RefusalReason::OtherMembers)
         } else {
             None

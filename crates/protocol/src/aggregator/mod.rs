@@ -191,11 +191,11 @@ impl Aggregator {
         self.epoch += 1;
         self.is_over = false;
         let association = Association::new(&self.plan, incarnation);
-        for place in &mut self.places {
-            let stream = self.plan.streams.iter().find(|s| s.id() == place.sub_model);
-            let stream = stream.expect("its place is there");
-            let vacant = stream.vacancies(self.node, |rank| absent.holds(rank));
-            place.reset(association, &stream.seats(self.node), vacant);
+        for index in 0..self.places.len() {
+            let tree = self.tree(index);
+            let vacant = tree.vacancies(self.node, |rank| absent.holds(rank));
+            let seats = tree.seats(self.node);
+            self.places[index].reset(association, &seats, vacant);
         }
     }
 
