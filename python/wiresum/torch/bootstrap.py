@@ -29,7 +29,7 @@ from wiresum.planners import plan
 from wiresum.topology.generators.star import star
 from wiresum.torch.connection import Claim
 from wiresum.torch.engine import Engine, open_engine
-from wiresum.torch.losses import check_losses
+from wiresum.torch.losses import check_losses, names
 from wiresum.torch.settings import Settings
 
 AGREE_LOOK_S = 0.2
@@ -174,7 +174,7 @@ def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:
             why += f", which are none of its {first.groups} groups (`wiresum plan --mesh`)"
     insisting = [rank for rank, offer in enumerate(offers) if offer.require]
     if why and insisting and is_default_group:
-        return Decision(error=PlanError(f"{why}, but WIRESUM_REQUIRE is set on {_ranks(insisting)}"))
+        return Decision(error=PlanError(f"{why}, but WIRESUM_REQUIRE is set on {names(insisting)}"))
     if not why and first.taken_by:
         why = f"the network is in use by {first.taken_by}"
     return Decision(network=not why, why_not=why)
@@ -197,7 +197,7 @@ def _failures(offers: Sequence[Offer]) -> WiresumError | None:
     if not failed:
         return None
     alike = _ranks_by([offer.error for offer in offers])
-    listing = "; ".join(f"{_ranks(ranks)}: {error}" for error, ranks in alike.items() if error)
+    listing = "; ".join(f"{names(ranks)}: {error}" for error, ranks in alike.items() if error)
     kind = getattr(errors, failed[0].error_kind, WiresumError)
     made: WiresumError = kind(f"the group cannot be created: {listing}")
     return made
@@ -208,26 +208,26 @@ def _missing_plans(offers: Sequence[Offer]) -> WiresumError | None:
     if len(without) in (0, len(offers)):
         return None
     return PlanError(
-        f"{_ranks(without)} have no plan, the others do: set WIRESUM_PLAN or WIRESUM_AGGREGATOR on every rank"
+        f"{names(without)} have no plan, the others do: set WIRESUM_PLAN or WIRESUM_AGGREGATOR on every rank"
     )
 
 
 def _differences(offers: Sequence[Offer]) -> WiresumError | None:
     plans = _ranks_by([offer.digest for offer in offers])
     if len(plans) > 1:
-        listing = ", ".join(f"{digest} on {_ranks(ranks)}" for digest, ranks in plans.items())
+        listing = ", ".join(f"{digest} on {names(ranks)}" for digest, ranks in plans.items())
         return PlanError(f"the ranks have different plans ({listing}): give all of them the same one")
     thresholds = _ranks_by([str(offer.min_elements) for offer in offers])
     if len(thresholds) > 1:
-        listing = ", ".join(f"{value} on {_ranks(ranks)}" for value, ranks in thresholds.items())
+        listing = ", ".join(f"{value} on {names(ranks)}" for value, ranks in thresholds.items())
         return SettingError(f"WIRESUM_MIN_ELEMENTS differs ({listing}): set it alike on all ranks")
     replays = _ranks_by(["on" if offer.replays else "off" for offer in offers])
     if len(replays) > 1:
-        listing = ", ".join(f"{value} on {_ranks(ranks)}" for value, ranks in replays.items())
+        listing = ", ".join(f"{value} on {names(ranks)}" for value, ranks in replays.items())
         return SettingError(f"WIRESUM_REPLAY differs ({listing}): set it to 0 on all ranks, or on none")
     outlives = _ranks_by(["continue" if offer.outlives else "fail" for offer in offers])
     if len(outlives) > 1:
-        listing = ", ".join(f"{value} on {_ranks(ranks)}" for value, ranks in outlives.items())
+        listing = ", ".join(f"{value} on {names(ranks)}" for value, ranks in outlives.items())
         return SettingError(f"WIRESUM_ON_LOSS differs ({listing}): set it alike on all ranks")
     return None
 
@@ -237,7 +237,7 @@ def decide_after_join(failures: dict[int, str], offers: Sequence[Offer]) -> Deci
     if not failures:
         return Decision(network=True)
     alike = _ranks_by([failures.get(rank, "") for rank in range(len(offers))])
-    listing = "; ".join(f"{_ranks(ranks)}: {failure}" for failure, ranks in alike.items() if failure)
+    listing = "; ".join(f"{names(ranks)}: {failure}" for failure, ranks in alike.items() if failure)
     if may_fall_back(offers):
         return Decision(why_not=f"the aggregators could not be joined ({listing})")
     return Decision(
@@ -253,10 +253,6 @@ def _ranks_by(values: Sequence[str]) -> dict[str, list[int]]:
     for rank, value in enumerate(values):
         ranks.setdefault(value, []).append(rank)
     return ranks
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
 class Meeting:
@@ -413,6 +409,6 @@ class Meeting:
         except DistError as error:
             missing = [rank for rank, key in enumerate(keys) if not self.store.check([key])]
             raise JoinError(
-                f"{_ranks(missing)} did not come to the group's meeting ({what}) within {limit}: look at their output"
+                f"{names(missing)} did not come to the group's meeting ({what}) within {limit}: look at their output"
             ) from error
         return [self.store.get(key).decode() for key in keys]

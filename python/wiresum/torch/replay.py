@@ -175,7 +175,8 @@ class Replay:
             if here == expected or time.monotonic() > end_s:
                 told = self._store.compare_set(self._key("left"), "", json.dumps(here)).decode()
                 break
-            self._closing.wait(MEET_S)
+            if self._closing.wait(MEET_S):
+                return []
         left: list[int] = json.loads(told)
         return left
 

@@ -294,8 +294,8 @@ void GoingOver::share(const Ended &ended) {
         receive(results, timeout);
         return;
     }
-    const auto *some = dynamic_cast<const RemainingGloo *>(gloo_.get());
-    if (some != nullptr && !some->remaining().allows(ended.kind, ended.root)) {
+    const Remaining *remaining = remaining_of(*gloo_);
+    if (remaining != nullptr && !remaining->allows(ended.kind, ended.root)) {
         return; // who lacks it gets the error
     }
     if (is_copy(ended.kind)) {

@@ -48,8 +48,8 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     GoingOver(c10::intrusive_ptr<c10d::Backend> gloo, ReplayMemory memory)
         : gloo_(std::move(gloo)), memory_(std::move(memory)) {}
 
-    // Ranks are lost, and these groups are of those who are left: they meet there, and sum there what the
-    // network does not. To be called before the ranks leave the network.
+    // Ranks are lost. Those who are left have this group: they meet there, and sum there what the network
+    // does not. To be called before the ranks leave the network.
     void go_on_without(c10::intrusive_ptr<c10d::Backend> gloo);
     // Room for what a collective has to keep apart so that it may begin anew; null if there is none.
     ReplayMemory::Lease keep(uint64_t bytes) { return memory_.lease(bytes); }

@@ -173,6 +173,11 @@ void RemainingGloo::monitoredBarrier(const c10d::BarrierOptions &, bool) {
     remaining_->refuse("monitored_barrier");
 }
 
+const Remaining *remaining_of(const c10d::Backend &gloo) {
+    const auto *some = dynamic_cast<const RemainingGloo *>(&gloo);
+    return some != nullptr ? &some->remaining() : nullptr;
+}
+
 at::Tensor gather_rows(c10d::Backend &gloo, const at::Tensor &source, std::chrono::milliseconds timeout) {
     const auto *some = dynamic_cast<const RemainingGloo *>(&gloo);
     c10d::Backend &group = some != nullptr ? some->members() : gloo;

@@ -120,6 +120,9 @@ class RemainingGloo final : public c10d::Backend {
     const std::shared_ptr<const Remaining> remaining_;
 };
 
+// Who is left, where a group is a RemainingGloo; null where nobody is lost.
+const Remaining *remaining_of(const c10d::Backend &gloo);
+
 // Multiplies a sum of floating-point numbers by this.
 void scale_sum(at::Tensor &sum, const c10d::ReduceOp &operation, double scale);
 

@@ -167,9 +167,9 @@ std::exception_ptr ShareWork::go_over(const std::string &why) {
 
 void ShareWork::share_by_gloo(c10d::Backend &gloo) {
     if (shares_.defined()) {
-        const auto *some = dynamic_cast<const RemainingGloo *>(&gloo);
-        if (some != nullptr && !some->remaining().allows(request_.kind, request_.root)) {
-            some->remaining().refuse(request_.collective);
+        const Remaining *remaining = remaining_of(gloo);
+        if (remaining != nullptr && !remaining->allows(request_.kind, request_.root)) {
+            remaining->refuse(request_.collective);
         }
         shares_ = gather_rows(gloo, share_, request_.timeout);
         return;
