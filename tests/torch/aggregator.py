@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 from wiresum.deploy.deployment import Deployment
@@ -12,6 +14,22 @@ from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.planners.participation import with_rounds
 from wiresum.topology.generators.star import star
+
+DOWN_S = 0.5
+"""Seconds without a daemon."""
+
+
+def kill_and_revive(node: Deployment, after_s: float) -> threading.Timer:
+    """Kills the only daemon after a time, and starts it again half a second later. Begun; to be joined."""
+
+    def kill() -> None:
+        node.daemon("switch").kill()
+        time.sleep(DOWN_S)
+        node.revive("switch")
+
+    timer = threading.Timer(after_s, kill)
+    timer.start()
+    return timer
 
 
 def aggregator(

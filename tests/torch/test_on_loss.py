@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch.distributed as dist
-from aggregator import aggregator
+from aggregator import aggregator, kill_and_revive
 from torch.nn.parallel import DistributedDataParallel
 from world import Failure, World
 
@@ -22,7 +21,8 @@ from wiresum.torch import explain, report
 
 RANKS = 4
 ELEMENTS = 20_000
-LONGER_THAN_DEAD_AFTER_S = 3.0
+LEFT = [0, 2, 3]
+"""The ranks but rank 1."""
 
 
 @pytest.fixture(params=["udp", "tcp"])
@@ -133,18 +133,24 @@ def other_kinds() -> None:
     dist.barrier()
 
 
-@pytest.mark.parametrize("copies", [True, False])
-def test_other_kinds(tmp_path: Path, copies: bool) -> None:
-    with aggregator(tmp_path, RANKS, Job(values_per_packet=352, copies=copies)) as node, four(node) as world:
+@pytest.fixture(params=[True, False], ids=["copies", "no copies"])
+def without_rank_1(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Deployment, World]]:
+    """Ranks 0, 2 and 3 are back in the network."""
+    job = Job(values_per_packet=352, copies=request.param)
+    with aggregator(tmp_path, RANKS, job) as node, four(node) as world:
         world.run(mean_of_ranks)
         world.processes[1].kill()
-        left = [0, 2, 3]
-        world.run(mean_until, "summed", ranks=left)
-        world.run(other_kinds, ranks=left)
-        node.daemon("switch").kill()
-        world.run(other_kinds, ranks=left)
-        node.revive("switch")
-        assert world.run(mean_until, "summed", ranks=left) == [round(5 / 3, 5)] * 3
+        world.run(mean_until, "summed", ranks=LEFT)
+        yield node, world
+
+
+def test_other_kinds(without_rank_1: tuple[Deployment, World]) -> None:
+    node, world = without_rank_1
+    world.run(other_kinds, ranks=LEFT)
+    node.daemon("switch").kill()
+    world.run(other_kinds, ranks=LEFT)
+    node.revive("switch")
+    assert world.run(mean_until, "summed", ranks=LEFT) == [round(5 / 3, 5)] * 3
 
 
 def gather(root: int) -> list[str]:
@@ -166,16 +172,11 @@ def gather(root: int) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("copies", [True, False])
-def test_what_needs_a_lost_rank_names_it(tmp_path: Path, copies: bool) -> None:
-    with aggregator(tmp_path, RANKS, Job(values_per_packet=352, copies=copies)) as node, four(node) as world:
-        world.run(mean_of_ranks)
-        world.processes[1].kill()
-        left = [0, 2, 3]
-        world.run(mean_until, "summed", ranks=left)
-        for seen in world.run(gather, 1, ranks=left):
-            assert len(seen) == 4
-            assert all(text.startswith("WorkerLostError") and "rank 1" in text for text in seen), seen
+def test_what_needs_a_lost_rank_names_it(without_rank_1: tuple[Deployment, World]) -> None:
+    _node, world = without_rank_1
+    for seen in world.run(gather, 1, ranks=LEFT):
+        assert len(seen) == 4
+        assert all(text.startswith("WorkerLostError") and "rank 1" in text for text in seen), seen
 
 
 def test_a_rank_that_was_stopped_is_told_that_the_others_went_on(star: Deployment) -> None:
@@ -236,14 +237,7 @@ def test_training_loses_a_worker_and_then_its_only_aggregator(star: Deployment) 
     """It ends with the weights that it should have: averages of four, and from the loss on of three."""
     steps, dies_at = 300, 40
     with four(star) as world:
-
-        def kill_and_revive() -> None:
-            star.daemon("switch").kill()
-            time.sleep(0.5)
-            star.revive("switch")
-
-        timer = threading.Timer(5.0, kill_and_revive)
-        timer.start()
+        timer = kill_and_revive(star, 5.0)
         results = world.try_to_run(train, steps, dies_at)
         timer.join()
         assert isinstance(results[1], Failure)

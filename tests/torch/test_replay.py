@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
-from aggregator import aggregator
+from aggregator import aggregator, kill_and_revive
 from torch.nn.parallel import DistributedDataParallel
 from world import Failure, World
 
@@ -90,14 +90,7 @@ def test_training_ends_as_it_would_have(node: Deployment) -> None:
     """The aggregator dies within a step and returns; parameters are equal on all ranks, and near to those without."""
     with three(node) as world:
         calm = world.run(train, 300, 0.01)
-
-        def kill_and_revive() -> None:
-            node.daemon("switch").kill()
-            time.sleep(0.5)
-            node.revive("switch")
-
-        timer = threading.Timer(1.0, kill_and_revive)
-        timer.start()
+        timer = kill_and_revive(node, 1.0)
         killed = world.run(train, 300, 0.01)
         timer.join()
         world.run(sum_until, "summed")
