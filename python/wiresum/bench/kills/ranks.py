@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import signal
 import time
 from collections.abc import Mapping
@@ -20,12 +19,11 @@ from wiresum.bench.kills.measure import (
     WARMUP_STEPS,
     Killer,
     Progress,
-    Watch,
     command,
 )
+from wiresum.bench.kills.root import LeavingWatch, fail_unless_equal
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
-from wiresum.errors import TestbedError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
@@ -38,32 +36,24 @@ FEWEST_LEFT = 2
 """Ranks that are left when a training ends; the next one has all again. Rank 0 has the store, and is left."""
 DEAD_AFTER_S = 1.0
 GOES_ON: Mapping[str, str] = {"WIRESUM_ON_LOSS": "continue", "WIRESUM_DEAD_AFTER": f"{DEAD_AFTER_S:g}"}
-LEFT = re.compile(r"ranks go on without ranks? ")
-RETURNED = re.compile(r"all ranks are back in the network")
 
 
 @dataclass
-class RankWatch(Watch):
-    """What the ranks have said, of each other too; times are monotonic seconds, as those of steps."""
+class RankWatch(LeavingWatch):
+    """What the ranks have said, of their processes too."""
 
     pids: dict[int, int] = field(default_factory=dict)
-    left_at: list[float] = field(default_factory=list)
-    returned_at: list[float] = field(default_factory=list)
 
     def take(self, rank: int, is_error: bool, line: str) -> None:
         """A line of a rank."""
         super().take(rank, is_error, line)
         if not is_error and line.startswith("{"):
             self.pids[rank] = json.loads(line)["pid"]
-        elif LEFT.search(line):
-            self.left_at.append(time.monotonic())
-        elif RETURNED.search(line):
-            self.returned_at.append(time.monotonic())
 
 
 @dataclass(frozen=True)
 class RankKill:
-    """One kill (monotonic seconds): how long the others made no step, and when they knew and were back."""
+    """One kill: seconds in which the others made no step, and until they knew of it and were back in the network."""
 
     rank: int
     pause_s: float
@@ -82,10 +72,12 @@ class RankKiller(Killer):
     def _run(self) -> RunOutcome:
         return run(self.bed, command(Task(MAX_STEPS, str(self._stop_file))), self.watch.take, GOES_ON)
 
+    def _is_warm(self) -> bool:
+        return len(self.watch.steps) > WARMUP_STEPS and len(self.watch.pids) == WORKERS
+
     def _kill_all(self) -> None:
         chance = random.Random(self.options.seed)
-        is_warm = lambda: len(self.watch.steps) > WARMUP_STEPS and len(self.watch.pids) == WORKERS  # noqa: E731
-        self._wait_until(is_warm, "the first steps of training", START_S)
+        self._wait_until(self._is_warm, "the first steps of training", START_S)
         left = list(range(WORKERS))
         while len(left) > FEWEST_LEFT and len(self.rank_kills) < self.most:
             time.sleep(chance.uniform(FEWEST_PAUSE_S, MOST_PAUSE_S))
@@ -122,25 +114,11 @@ def measure(options: Options, progress: Progress) -> Report:
             seeded = Options(**{**vars(options), "seed": options.seed + trainings})
             killer = RankKiller(bed, {}, seeded, watch, progress, most=options.count - len(kills))
             killer.train()
-        fail_unless_equal(watch)
+        fail_unless_equal(watch, [0])
         kills += killer.rank_kills
         steps, trainings = steps + len(watch.steps), trainings + 1
     progress(len(kills), options.count)
     return to_report(options, kills, steps, trainings)
-
-
-def fail_unless_equal(watch: Watch) -> None:
-    """Every step ended in the same bits on all ranks that made it, rank 0 among them.
-
-    Raises:
-        TestbedError: a step is missing, or differs.
-    """
-    for step in range(max(watch.steps, default=-1) + 1):
-        seen = watch.steps.get(step, {})
-        if 0 not in seen:
-            raise TestbedError(f"step {step} is missing on rank 0")
-        if len(set(seen.values())) != 1:
-            raise TestbedError(f"step {step} differs between ranks")
 
 
 def to_report(options: Options, kills: list[RankKill], steps: int, trainings: int) -> Report:
