@@ -198,7 +198,7 @@ def _describe_one(error: ErrorDetails) -> str:
 
 REMEDIES = {
     "wiresum-topology": "a topology; make a plan of it with `wiresum plan`",
-    "wiresum-plan": "a plan; give it where a plan is asked for",
+    "wiresum-plan": "a plan; `wiresum predict`, `wiresum-node` and `WIRESUM_PLAN` take it",
     "wiresum-scenario": "a scenario; run it with `wiresum simulate`",
     "wiresum-schedule": "a schedule; run it with `wiresum circuits run`",
 }
