@@ -576,6 +576,7 @@ class Engine:
         gone_after_s: float = 0.0,
         absent: list[int] = ...,
         outlives_workers: bool = False,
+        members: Sequence[int] | None = None,
     ) -> Self:
         """Join the plan's job and wait until every parent has welcomed this worker.
 
@@ -594,6 +595,8 @@ class Engine:
                 that it is gone; 0 for never.
             absent: Ranks that this incarnation goes on without, as all others say, too; below 256.
             outlives_workers: A worker that is lost ends no collective, and `lost` names it.
+            members: Seats in the plan of those who join, in order of their ranks, this one's among them; `rank` is
+                then this worker's seat. Absent: all workers, each with the rank of its seat.
 
         Raises:
             wiresum.errors.PlanError: The plan is wrong, or has no such rank.

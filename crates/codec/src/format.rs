@@ -95,6 +95,8 @@ pub struct Format {
     codec: Codec,
     lanes: LaneType,
     workers: u32,
+    /// Workers that a sum stands for.
+    ranks: u32,
     /// Workers whose values are in the sums that are decoded.
     participants: u32,
 }
@@ -121,7 +123,7 @@ impl Format {
         let bits = 8 * lanes.width() as u32;
         let most = 1 << (bits - 1 - MIN_VALUE_BITS);
         if (1..=most).contains(&workers) {
-            Ok(Self { codec, lanes, workers, participants: workers })
+            Ok(Self { codec, lanes, workers, ranks: workers, participants: workers })
         } else {
             Err(FormatError::Workers { workers, bits, most })
         }
@@ -130,7 +132,15 @@ impl Format {
     /// The format for sums of some of the workers, at least one: they are decoded as if the others' values were their mean.
     #[must_use]
     pub fn of_participants(self, participants: u32) -> Self {
-        Self { participants: participants.clamp(1, self.workers), ..self }
+        Self { participants: participants.clamp(1, self.ranks), ..self }
+    }
+
+    /// The format for sums of a group of some of the workers, at least one: they are decoded as what they are. Lanes keep
+    /// room for all workers, so that nodes see the same job.
+    #[must_use]
+    pub fn of_group(self, ranks: u32) -> Self {
+        let ranks = ranks.clamp(1, self.workers);
+        Self { ranks, participants: ranks, ..self }
     }
 
     /// Width and byte order of the lanes.
@@ -253,7 +263,7 @@ impl Format {
 
     fn divisor(&self, operation: Operation) -> f64 {
         match operation {
-            Operation::Sum => f64::from(self.participants) / f64::from(self.workers),
+            Operation::Sum => f64::from(self.participants) / f64::from(self.ranks),
             Operation::Average => self.participants.into(),
         }
     }

@@ -38,6 +38,13 @@ impl Formats {
         Ok(Self { of_four_bytes: of(4)?, of_two_bytes: of(2)? })
     }
 
+    /// Those of a group of so many of the workers.
+    #[must_use]
+    pub fn of_group(self, ranks: u32) -> Self {
+        let of = |format: Format| format.of_group(ranks);
+        Self { of_four_bytes: of(self.of_four_bytes), of_two_bytes: of(self.of_two_bytes) }
+    }
+
     /// How elements of this type become lanes.
     #[must_use]
     pub fn encoding(&self, element: ElementType, operation: Operation) -> Encoding {
@@ -183,6 +190,22 @@ mod tests {
             sink.decode(0..1, exponent, &lanes);
             drop((source, sink));
             assert!((values[0] - expected).abs() < 1e-6, "a sum of 4.5 by three of four");
+        }
+    }
+
+    #[test]
+    fn sums_of_a_group_are_its_own() {
+        for (operation, expected) in [(Operation::Sum, 4.5), (Operation::Average, 1.5)] {
+            let mut values = [4.5f32];
+            let of_four = encoding(operation, 4);
+            let encoding = Encoding { format: of_four.format.of_group(3), ..of_four };
+            let (source, mut sink) = in_place(&mut values, encoding);
+            let exponent = i8::try_from(source.exponent(0..1)).expect("finite");
+            let mut lanes = [0; 32];
+            source.encode(0..1, exponent, &mut lanes);
+            sink.decode(0..1, exponent, &lanes);
+            drop((source, sink));
+            assert!((values[0] - expected).abs() < 1e-6, "4.5 by three, in a job of four");
         }
     }
 

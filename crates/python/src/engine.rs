@@ -12,7 +12,7 @@ use wiresum_node::abi::{CAPSULE_NAME, EngineAbi};
 use wiresum_node::engine::{CollectiveError, DEFAULT_JOIN_TIMEOUT, Engine, Options};
 use wiresum_node::tensor::{sink, source};
 use wiresum_wire::control::Absent;
-use wiresum_worker::{Collective, Participation};
+use wiresum_worker::{Collective, Members, Participation};
 
 use crate::array::Array;
 use crate::errors;
@@ -52,7 +52,7 @@ struct CapsuleContents {
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto", dead_after_s = 0.0, gone_after_s = 0.0, absent = Vec::new(), outlives_workers = false))]
+    #[pyo3(signature = (plan_json, rank, incarnation, timeout_s = DEFAULT_JOIN_TIMEOUT.as_secs_f64(), shut_for_s = None, transport = "auto", dead_after_s = 0.0, gone_after_s = 0.0, absent = Vec::new(), outlives_workers = false, members = None))]
     #[expect(clippy::too_many_arguments, reason = "in Python they have names and defaults")]
     fn new(
         py: Python<'_>,
@@ -66,6 +66,7 @@ impl PyEngine {
         gone_after_s: f64,
         absent: Vec<u32>,
         outlives_workers: bool,
+        members: Option<Vec<u32>>,
     ) -> PyResult<Self> {
         let plan = read_whole_plan(plan_json)?;
         let (timeout, shut_for) = (duration(timeout_s)?, shut_for_s.map(duration).transpose()?);
@@ -75,6 +76,7 @@ impl PyEngine {
         let most = Absent::MOST_RANKS;
         let too_large = || PyValueError::new_err(format!("ranks from {most} on cannot be absent"));
         let absent = Absent::of(absent).ok_or_else(too_large)?;
+        let members = members.map(|seats| members_of(&seats)).transpose()?;
         let options = Options {
             timeout,
             shut_for,
@@ -82,6 +84,7 @@ impl PyEngine {
             dead_after,
             gone_after,
             absent,
+            members,
             outlives_workers,
             ..Options::default()
         };
@@ -202,6 +205,16 @@ impl PyEngine {
             }
         }
     }
+}
+
+fn members_of(seats: &[u32]) -> PyResult<Members> {
+    let most = Absent::MOST_RANKS;
+    let unfit = || {
+        PyValueError::new_err(format!(
+            "seats {seats:?} are not one or more different ones below {most}"
+        ))
+    };
+    Members::of(seats).ok_or_else(unfit)
 }
 
 fn operation(op: &str) -> PyResult<Operation> {

@@ -4,6 +4,7 @@
 //! | module | what it holds |
 //! | --- | --- |
 //! | [`collective`], [`kind`] | what is submitted: a kind, a source and a sink |
+//! | [`Members`] | which rank has which seat of the plan |
 //! | [`session`] | what happens once for a job: rounds, agreement, forecasts, deadlines, blame |
 //! | `stream` | how positions get to nodes and back: by asking servers, or by the answers of switches |
 //!
@@ -15,10 +16,12 @@
 mod bucket;
 pub mod collective;
 pub mod kind;
+mod members;
 pub mod session;
 mod stream;
 
 pub use collective::{Collective, Sink, Source};
 pub use kind::Kind;
+pub use members::Members;
 pub use session::format::largest_share;
 pub use session::{Departure, Event, Failure, Participation, Session, Shape, Summed, SwitchOver};

@@ -24,7 +24,7 @@ use wiresum_codec::{Element, ElementType, FormatError, Operation};
 use wiresum_protocol::{Plan, Time};
 use wiresum_wire::control::Absent;
 use wiresum_worker::kind::{Kind, MAX_ROOTS, View};
-use wiresum_worker::{Collective, Failure, Participation, Session, largest_share};
+use wiresum_worker::{Collective, Failure, Members, Participation, Session, largest_share};
 
 use crate::clock::Clock;
 use crate::tensor::{Encoding, Formats, sink, source};
@@ -56,6 +56,9 @@ pub struct Options {
     pub gone_after: Option<Duration>,
     /// Workers that the incarnation goes on without, as all others say, too: see [`Session::without`].
     pub absent: Absent,
+    /// Who joins, where it is not all workers of the plan, each as the rank that it is among them: see
+    /// [`Session::of_members`]. It goes without `absent`.
+    pub members: Option<Members>,
     /// A lost worker ends no collective: see [`Engine::lost`] and [`Session::outlive_workers`].
     pub outlives_workers: bool,
 }
@@ -72,6 +75,7 @@ impl Default for Options {
             dead_after: None,
             gone_after: None,
             absent: Absent::default(),
+            members: None,
             outlives_workers: false,
         }
     }
@@ -96,6 +100,14 @@ pub enum JoinError {
     Absent {
         /// Their ranks.
         absent: Vec<u32>,
+        /// Why not.
+        problem: &'static str,
+    },
+    /// The job has not these seats, or not for these members.
+    #[error("the job cannot be that of the members with seats {seats:?}: {problem}")]
+    Members {
+        /// Their seats, by rank.
+        seats: Vec<u32>,
         /// Why not.
         problem: &'static str,
     },
@@ -147,6 +159,26 @@ fn check_absent(plan: &Plan, rank: u32, absent: Absent) -> Result<(), JoinError>
         return Ok(());
     };
     Err(JoinError::Absent { absent: absent.ranks().collect(), problem })
+}
+
+/// Whether the workers of these seats may join alone.
+fn check_members(plan: &Plan, seat: u32, options: &Options) -> Result<(), JoinError> {
+    let Some(members) = options.members else { return Ok(()) };
+    let has = |seat| (seat as usize) < plan.workers.len();
+    let problem = if !members.seats().all(has) {
+        "the plan has no such worker"
+    } else if !members.seats().any(|other| other == seat) {
+        "this worker's seat is none of them"
+    } else if !options.absent.is_empty() {
+        "who is no member is not absent either"
+    } else if plan.job.rounds.is_some() {
+        "rounds that go on without late workers count those of the plan"
+    } else if plan.fabric.is_some() && members.ranks() as usize != plan.workers.len() {
+        "switches wait for every worker; plan servers in their place"
+    } else {
+        return Ok(());
+    };
+    Err(JoinError::Members { seats: members.seats().collect(), problem })
 }
 
 /// Why a collective did not end in a sum.
@@ -219,8 +251,9 @@ pub struct Engine {
     thread: Mutex<Thread>,
     local_address: SocketAddr,
     said: String,
-    rank: u32,
-    ranks: u32,
+    /// This worker's among those who have joined, and how many these are.
+    rank: usize,
+    ranks: usize,
     formats: Formats,
     has_exchanges: bool,
     largest_share: Option<usize>,
@@ -252,7 +285,8 @@ impl Engine {
         incarnation: u64,
         options: Options,
     ) -> Result<Self, JoinError> {
-        let formats = Formats::new(plan)?;
+        check_members(plan, rank, &options)?;
+        let mut formats = Formats::new(plan)?;
         if plan.job.sealed && plan.keys().node().is_some() {
             return Err(JoinError::Keys);
         }
@@ -266,6 +300,10 @@ impl Engine {
         if !options.absent.is_empty() {
             check_absent(plan, rank, options.absent)?;
             worker = worker.without(options.absent);
+        }
+        if let Some(members) = options.members {
+            worker = worker.of_members(members);
+            formats = formats.of_group(members.ranks());
         }
         if options.outlives_workers {
             worker.outlive_workers();
@@ -295,8 +333,11 @@ impl Engine {
             thread,
             local_address,
             said,
-            rank,
-            ranks: plan.workers.len() as u32,
+            rank: options
+                .members
+                .and_then(|members| members.rank_of(rank as usize))
+                .unwrap_or(rank as usize),
+            ranks: options.members.map_or(plan.workers.len(), |members| members.ranks() as usize),
             formats,
             has_exchanges,
             largest_share,
@@ -327,8 +368,8 @@ impl Engine {
     /// Elements of a collective whose results this worker takes; `None` if the root is not a rank of the job.
     #[must_use]
     pub fn part(&self, kind: Kind, root: u32, elements: usize) -> Option<Range<usize>> {
-        let (rank, ranks) = (self.rank as usize, self.ranks as usize);
-        let is_rank = root < self.ranks.min(MAX_ROOTS);
+        let (rank, ranks) = (self.rank, self.ranks);
+        let is_rank = (root as usize) < ranks.min(MAX_ROOTS as usize);
         let root = root as usize;
         is_rank.then(|| kind.part(View { rank, ranks, root, elements }))
     }
@@ -364,7 +405,7 @@ impl Engine {
 
     /// Where the source lies in the sink of a collective in place that takes more than the source has.
     pub(crate) fn own_in_sink(&self, kind: Kind, elements: usize) -> usize {
-        if kind == Kind::AllGather { self.rank as usize * elements } else { 0 }
+        if kind == Kind::AllGather { self.rank * elements } else { 0 }
     }
 
     /// How elements of this type become lanes.

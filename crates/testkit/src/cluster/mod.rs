@@ -18,7 +18,7 @@ use wiresum_protocol::plan::PlanStream;
 use wiresum_protocol::rates::Epoch;
 use wiresum_protocol::{Outcome, Plan, Recipients, Verdict};
 use wiresum_worker::{Departure, SwitchOver};
-use wiresum_worker::{Event, Failure, Participation, Session};
+use wiresum_worker::{Event, Failure, Members, Participation, Session};
 
 pub use node::Node;
 pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with, with_exchanges};
@@ -100,6 +100,8 @@ pub struct Cluster {
     incarnation: u64,
     /// Workers that the incarnation goes on without.
     absent: Absent,
+    /// Whose incarnation it is, where it is not that of all workers.
+    members: Option<Members>,
 }
 
 impl Cluster {
@@ -124,6 +126,7 @@ impl Cluster {
             first,
             incarnation: INCARNATION,
             absent: Absent::default(),
+            members: None,
             plan,
         };
         cluster.start_workers();
@@ -133,13 +136,14 @@ impl Cluster {
     /// (Re)starts every worker, in the cluster's incarnation and at the same addresses.
     fn start_workers(&mut self) {
         let (plan, first, incarnation) = (&self.plan, self.first, self.incarnation);
-        let absent = self.absent;
+        let (absent, members) = (self.absent, self.members);
         let session = |rank| Session::starting_at(plan, rank, incarnation, first);
         let host = |rank: u32| Host {
             address: SocketAddr::from(([10, 1, 0, rank as u8], 4000)),
-            session: match absent.holds(rank) {
-                true => session(rank),
-                false => session(rank).without(absent),
+            session: match members {
+                _ if absent.holds(rank) => session(rank),
+                Some(members) => session(rank).of_members(members),
+                None => session(rank).without(absent),
             },
             is_dead: absent.holds(rank),
             has_joined: false,
@@ -163,7 +167,26 @@ impl Cluster {
     /// Starts every worker but these anew, in the next incarnation, which goes on without these.
     pub fn restart_without(&mut self, ranks: &[u32]) {
         self.absent = Absent::of(ranks.iter().copied()).expect("ranks that can be named");
+        self.members = None;
         self.restart();
+    }
+
+    /// Starts the workers of these seats anew, in the next incarnation, in which they are ranks in this order.
+    pub fn restart_as(&mut self, seats: &[u32]) {
+        let members = Members::of(seats).expect("seats that can be named");
+        self.absent = members.vacant(self.plan.workers.len());
+        self.members = Some(members);
+        self.restart();
+    }
+
+    /// A worker's next values, for the group that it is in.
+    fn next_tensor(&self, seat: usize, size: usize) -> Tensor {
+        let tensor = Tensor::of(&self.plan, seat, self.hosts[seat].tensors.len(), size);
+        let place = self.members.map(|members| (members.rank_of(seat), members.ranks() as usize));
+        match place {
+            Some((Some(rank), ranks)) => tensor.of_rank(rank, ranks),
+            _ => tensor,
+        }
     }
 
     /// Ranks that take part.
@@ -208,7 +231,8 @@ impl Cluster {
         let now = self.now();
         let host = &mut self.hosts[rank];
         host.tensors.push(tensor.clone());
-        let collective = Integers::new(&self.plan, tensor).without(self.absent).collective();
+        let missing = if self.members.is_some() { Absent::default() } else { self.absent };
+        let collective = Integers::new(&self.plan, tensor).without(missing).collective();
         host.session.submit(collective, now.plus(patience), now);
         self.drive(rank);
     }
@@ -223,7 +247,7 @@ impl Cluster {
     /// Passes a worker's next collective, with results in place or not.
     pub fn submit_next(&mut self, rank: usize, call: Call) {
         let round = self.hosts[rank].tensors.len();
-        let tensor = Tensor::of(&self.plan, rank, round, call.size).of_kind(call.kind, call.root);
+        let tensor = self.next_tensor(rank, call.size).of_kind(call.kind, call.root);
         let is_apart = (rank + round).is_multiple_of(2);
         self.submit(rank, if is_apart { tensor.out_of_place() } else { tensor });
     }
@@ -232,8 +256,7 @@ impl Cluster {
     pub fn submit_all(&mut self, sizes: &[usize]) {
         for rank in self.present() {
             for size in sizes {
-                let round = self.hosts[rank].tensors.len();
-                let tensor = Tensor::of(&self.plan, rank, round, *size);
+                let tensor = self.next_tensor(rank, *size);
                 self.submit(rank, tensor);
             }
         }
@@ -552,10 +575,11 @@ impl Cluster {
     /// What a worker ends a round with.
     fn expected(&self, tensor: &Tensor, round: usize) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
         if !tensor.kind.is_copy() {
-            return tensor.expected(&self.expected_sum(round), self.hosts.len());
+            return tensor.expected(&self.expected_sum(round));
         }
+        let seat = |rank| self.members.map_or(rank, |members| members.seat_of(rank));
         let tensors: Vec<Option<&Tensor>> =
-            self.hosts.iter().map(|host| host.tensors.get(round)).collect();
+            (0..tensor.ranks()).map(|rank| self.hosts[seat(rank)].tensors.get(round)).collect();
         tensor.expected_copies(&tensors)
     }
 

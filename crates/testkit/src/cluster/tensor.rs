@@ -108,6 +108,17 @@ impl Tensor {
         self
     }
 
+    /// Of this rank of a group of so many.
+    pub fn of_rank(self, rank: usize, ranks: usize) -> Self {
+        (self.lock().rank, self.lock().ranks) = (rank, ranks);
+        self
+    }
+
+    /// How many ranks the group has that it is passed to.
+    pub fn ranks(&self) -> usize {
+        self.lock().ranks
+    }
+
     /// The same tensor under a codec without exponents.
     pub fn with_fixed_exponents(self) -> Self {
         self.lock().is_fixed = true;
@@ -152,10 +163,11 @@ impl Tensor {
     }
 
     /// What the worker ends with, if this is the sum: values, and results in memory of their own, by element.
-    pub fn expected(&self, sum: &[i32], ranks: usize) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
+    pub fn expected(&self, sum: &[i32]) -> (Vec<i32>, Option<Vec<Option<i32>>>) {
         let inner = self.lock();
+        let (rank, ranks) = (inner.rank, inner.ranks);
         let (root, elements) = (self.root as usize, sum.len());
-        let part = self.kind.part(View { rank: inner.rank, ranks, root, elements });
+        let part = self.kind.part(View { rank, ranks, root, elements });
         let is_taken = |index: &usize| part.contains(index);
         let Some(apart) = &inner.apart else {
             let value = |index| if is_taken(&index) { sum[index] } else { inner.own[index] };
@@ -279,7 +291,7 @@ impl Integers {
         let is_free = plan.job.exponents == Exponents::Expected || plan.job.rounds.is_some();
         let per_fragment = plan.values_len() / tensor.lanes.width();
         let absent = Absent::default();
-        Self { tensor, rank_count: plan.workers.len(), per_fragment, is_free, absent }
+        Self { rank_count: tensor.ranks(), tensor, per_fragment, is_free, absent }
     }
 
     /// In an incarnation that goes on without these ranks.

@@ -8,6 +8,7 @@ mod hours;
 mod joining;
 mod large;
 mod liveness;
+mod members;
 mod patience;
 mod proofs;
 mod quorum;

@@ -102,9 +102,8 @@ fn past_a_man_in_the_middle(is_proven: bool) -> Cluster {
 
 /// Sums that workers took and that are wrong.
 fn wrong_sums(cluster: &Cluster) -> usize {
-    let is_wrong = |tensor: &Tensor, round| {
-        tensor.memory() != tensor.expected(&cluster.expected_sum(round), cluster.hosts.len())
-    };
+    let is_wrong =
+        |tensor: &Tensor, round| tensor.memory() != tensor.expected(&cluster.expected_sum(round));
     let tensors = cluster.hosts.iter().flat_map(|host| host.tensors.iter().enumerate());
     tensors.filter(|(round, tensor)| is_wrong(tensor, *round)).count()
 }

@@ -53,7 +53,7 @@ fn assert_partial_sum(cluster: &Cluster, round: usize) -> usize {
         let (number, outcome, _) = &host.finished[round];
         assert_eq!((number.0 as usize, outcome), (round, &Ok(())), "worker {rank}");
         let tensor = &host.tensors[round];
-        let memory = tensor.expected(&expected, cluster.hosts.len());
+        let memory = tensor.expected(&expected);
         assert_eq!(tensor.memory(), memory, "worker {rank}, round {round}");
         assert_eq!(host.participations[round].ranks as usize, tensors.len(), "worker {rank}");
         let told = tensor.participation();

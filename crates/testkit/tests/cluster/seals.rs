@@ -213,7 +213,7 @@ fn what_a_rank_vouches_for_ends_its_round_everywhere_and_no_other() {
             assert_eq!(outcomes, expected, "{exponents:?}, {kind:?}, rank {rank}");
             assert_eq!(host.tensors[0].values(), host.tensors[0].own(), "the buffer is untouched");
             let sum = cluster.expected_sum(4);
-            assert_eq!(host.tensors[4].memory(), host.tensors[4].expected(&sum, 6));
+            assert_eq!(host.tensors[4].memory(), host.tensors[4].expected(&sum));
         }
     }
 }

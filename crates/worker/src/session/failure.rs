@@ -9,6 +9,8 @@ use wiresum_wire::{NodeId, Round};
 
 use super::shape::{self, Shape};
 
+use crate::Members;
+
 /// Why a round, or joining, did not succeed. Everything but `NotFinite` and `Unforeseen` ends the job: later rounds
 /// fail with the same reason.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -197,6 +199,14 @@ impl fmt::Display for Summed {
 }
 
 impl Failure {
+    /// The same where a worker's rank is not its seat.
+    pub(super) fn by_rank(mut self, members: Option<Members>) -> Self {
+        if let (Self::WorkerLost { rank, .. }, Some(members)) = (&mut self, members) {
+            *rank = members.rank_of(*rank as usize).map_or(*rank, |place| place as u32);
+        }
+        self
+    }
+
     /// Whether the job goes on: every rank has this outcome for the same round, and its sink as it was.
     #[must_use]
     pub fn spares_the_job(&self) -> bool {

@@ -10,7 +10,7 @@ use wiresum_wire::{Flags, LaneType};
 use super::check;
 use super::layout::Layout;
 use super::shape::Shape;
-use crate::{Collective, Kind};
+use crate::{Collective, Kind, Members};
 
 /// Lanes of a rank in every preamble: its elements, its signature and its vote.
 const RANK_LANES: usize = 3;
@@ -39,7 +39,10 @@ impl Agreement {
 pub(crate) struct Format {
     pub agreement: Agreement,
     pub workers: usize,
-    pub rank: usize,
+    /// This worker's seat: its rank, unless there are `members`.
+    pub seat: usize,
+    /// Who takes part, where ranks and seats are not the same.
+    pub members: Option<Members>,
     /// Lanes of a preamble fragment.
     pub preamble_lanes: usize,
     /// Lanes of 32 bits in the job's byte order: those of agreements, of wide values, and of what is not summed.
@@ -69,7 +72,8 @@ impl Format {
         Self {
             agreement: Agreement::of(plan),
             workers: plan.workers.len(),
-            rank: rank as usize,
+            seat: rank as usize,
+            members: None,
             preamble_lanes: usize::from(plan.job.values_per_packet),
             wide: LaneType::of(byte_order),
             narrow: LaneType::of(byte_order.with(Flags::LANES16)),
@@ -88,7 +92,27 @@ impl Format {
         Self { is_partial: self.is_partial || !absent.is_empty(), absent, ..self }
     }
 
-    /// Ranks that take part, in order.
+    /// The same for a group of these members, which is whole without anybody else.
+    pub fn of_members(self, members: Members) -> Self {
+        Self { absent: members.vacant(self.workers), members: Some(members), ..self }
+    }
+
+    /// Number of ranks, those included that all rounds go on without.
+    pub fn ranks(&self) -> usize {
+        self.members.map_or(self.workers, |members| members.ranks() as usize)
+    }
+
+    /// The seat of a rank.
+    pub fn seat_of(&self, rank: usize) -> usize {
+        self.members.map_or(rank, |members| members.seat_of(rank))
+    }
+
+    /// The rank of a seat that somebody has.
+    pub fn rank_of(&self, seat: usize) -> usize {
+        self.members.map_or(Some(seat), |members| members.rank_of(seat)).expect("somebody's seat")
+    }
+
+    /// Seats whose workers take part, in order.
     pub fn present(&self) -> impl Iterator<Item = usize> {
         let absent = self.absent;
         (0..self.workers).filter(move |rank| !absent.holds(*rank as u32))
@@ -151,7 +175,8 @@ impl Format {
             return self.largest_share.is_some_and(|most| collective.source.len() <= most);
         }
         // Nobody gives an absent rank's share.
-        self.has_exchanges && (kind != Kind::AllGather || self.absent.is_empty()) || !kind.is_copy()
+        let has_all = self.members.is_some() || self.absent.is_empty();
+        self.has_exchanges && (kind != Kind::AllGather || has_all) || !kind.is_copy()
     }
 
     /// Whether sums may be for one taker: somebody else has to give to it.
@@ -161,7 +186,7 @@ impl Format {
 
     /// Elements of a collective whose results this worker takes.
     pub fn part(&self, collective: &Collective) -> Range<usize> {
-        collective.part(self.rank, self.workers)
+        collective.part(self.rank_of(self.seat), self.ranks())
     }
 
     /// The first lane of an exponent, or of a share, after shapes and votes.

@@ -39,10 +39,10 @@ use wiresum_protocol::{Plan, Time, Transmit};
 use wiresum_wire::control::Absent;
 use wiresum_wire::{FragmentId, HEADER_LEN, IpVersion, Round, SubModelId, cable_len};
 
-use crate::Collective;
 use crate::kind::MAX_ROOTS;
 use crate::stream::{Answered, Asked, Streams};
 pub use crate::stream::{Departure, SwitchOver};
+use crate::{Collective, Members};
 pub use failure::{Failure, Summed};
 use gate::Gate;
 use patience::Patience;
@@ -170,6 +170,21 @@ impl Session {
         self
     }
 
+    /// The same in an incarnation of these members alone, as all of them say. Each has a number of its own among them,
+    /// its rank, by which collectives name it and give it its part; sums and averages are theirs, and nobody is missed.
+    ///
+    /// # Panics
+    /// If this worker is none of them, or switches sum.
+    #[must_use]
+    pub fn of_members(mut self, members: Members) -> Self {
+        assert!(members.rank_of(self.rank as usize).is_some(), "seat {} is nobody's", self.rank);
+        let vacant = members.vacant(self.plan.workers.len());
+        assert!(vacant.is_empty() || self.plan.fabric.is_none(), "switches await every worker");
+        self.rounds.go_on_as(members);
+        self.streams.go_on_without(vacant);
+        self
+    }
+
     /// Says hello; [`Event::Joined`], or a failed round 0 with an empty collective, follows by `deadline`. With a shut
     /// gate it does so when that opens, and the deadline is later by the time until then.
     pub fn join(&mut self, deadline: Time, now: Time) {
@@ -214,7 +229,7 @@ impl Session {
     /// # Panics
     /// If the root is not a rank of the job, or the plan has no streams for a kind that copies, or no room for a share.
     pub fn submit(&mut self, collective: Collective, deadline: Time, now: Time) -> Round {
-        let roots = (self.plan.workers.len() as u32).min(MAX_ROOTS);
+        let roots = (self.rounds.format.ranks() as u32).min(MAX_ROOTS);
         assert!(collective.root < roots, "the root {} of {roots} ranks", collective.root);
         let is_possible = self.rounds.format.carries(&collective);
         assert!(is_possible, "the plan has no room for {}", collective.kind);
@@ -271,7 +286,8 @@ impl Session {
         if self.failed.is_some() {
             return;
         }
-        match self.streams.handle_datagram(source, datagram, &mut self.rounds, now) {
+        let taken = self.streams.handle_datagram(source, datagram, &mut self.rounds, now);
+        match taken.map_err(|failure| failure.by_rank(self.rounds.format.members)) {
             Err(failure) if self.outlives(&failure) => self.tell_of_loss(failure),
             Err(failure) => return self.fail(failure),
             Ok(()) => self.advance(),

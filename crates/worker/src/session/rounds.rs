@@ -17,6 +17,7 @@ use super::ordered;
 use super::positions::Positions;
 use super::round::{Dealt, OpenRound, Phase};
 use super::sealing::{Sealing, Seals};
+use crate::Members;
 
 /// The payload of a contribution, and what its header has to say of it.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +113,16 @@ impl Rounds {
 
     /// All rounds go on without these ranks. To be called before the first.
     pub fn go_on_without(&mut self, absent: Absent) {
-        self.format = self.format.without(absent);
+        self.set_format(self.format.without(absent));
+    }
+
+    /// All rounds are of these members alone. To be called before the first.
+    pub fn go_on_as(&mut self, members: Members) {
+        self.set_format(self.format.of_members(members));
+    }
+
+    fn set_format(&mut self, format: Format) {
+        self.format = format;
         self.sealing = self.sealing.take().map(|sealing| Arc::new(sealing.with(self.format)));
     }
 
@@ -274,7 +284,7 @@ impl Rounds {
     pub fn duty(&self, stream: usize, position: FragmentId) -> Duty {
         let is_exchange = matches!(self.roles[stream], Role::Parts | Role::Copies);
         let dealt = is_exchange.then(|| self.dealt(stream, position)).flatten();
-        dealt.map_or(Duty::Both, |dealt| dealt.duty(self.format.rank))
+        dealt.map_or(Duty::Both, |dealt| dealt.duty(self.format.seat))
     }
 
     /// Who gives a position: bit c is contributor c.
@@ -306,7 +316,7 @@ impl Rounds {
         if !arrived.answers(&self.blank(stream, round, place)?) {
             return None;
         }
-        let rank = self.format.rank;
+        let rank = self.format.seat;
         let open = self.get_mut(round)?;
         // Who has sent what was final already is answered: the node holds it.
         if stream > 0 && open.course.at(place).duty(rank) == Duty::Gives {

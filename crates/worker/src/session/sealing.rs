@@ -52,7 +52,7 @@ impl Sealing {
     fn seal(&self, ordinal: u64, of: Shape, lanes: LaneType) -> Seal {
         let key = self.key.round(ordinal, of.elements, of.signature);
         // Masks cancel out between neighbours, so those who take part are numbered anew.
-        let index = self.format.present().take_while(|rank| *rank < self.format.rank).count();
+        let index = self.format.present().take_while(|seat| *seat < self.format.seat).count();
         Seal::new(key, index as u32, self.format.present().count() as u32, lanes)
     }
 

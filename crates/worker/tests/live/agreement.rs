@@ -53,7 +53,7 @@ fn check_sums(plan: &Plan, loss: f64) {
         for (rank, tensor) in tensors.iter().enumerate() {
             let ended = &bed.ended(rank)[round];
             assert!(matches!(ended, Ended::Sum(_)), "rank {rank}, round {round}: {ended:?}");
-            let expected = tensor.expected(&sum, tensors.len());
+            let expected = tensor.expected(&sum);
             assert_eq!(tensor.memory(), expected, "rank {rank}, round {round}");
         }
     }

@@ -55,7 +55,8 @@ impl OpenRound {
         let Course::Copies { share, .. } = &self.course else { return false };
         let of_giver = share.range(dealt.fragment);
         // A broadcast has one share, the root's.
-        let first = if self.collective.kind.has_root() { 0 } else { dealt.giver() };
+        let first =
+            if self.collective.kind.has_root() { 0 } else { self.format.rank_of(dealt.giver()) };
         let start = first * share.elements() + of_giver.start;
         let len = of_giver.len();
         self.collective.sink.decode(start..start + len, 0, &payload[..len]);

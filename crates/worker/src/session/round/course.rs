@@ -17,26 +17,26 @@ pub(crate) struct Dealt {
     /// Its number: in the layout of all elements, or in the share of the rank that gives it.
     pub fragment: u32,
     pub exchange: Exchange,
-    /// The only taker of a sum, or the giver of a copy; of no meaning where all give and take.
-    rank: u32,
+    /// The seat of the only taker of a sum, or of the giver of a copy; of no meaning where all give and take.
+    seat: u32,
 }
 
 impl Dealt {
     fn shared(fragment: u32) -> Self {
-        Self { fragment, exchange: Exchange::ALL, rank: 0 }
+        Self { fragment, exchange: Exchange::ALL, seat: 0 }
     }
 
     fn part(fragment: u32, taker: u32) -> Self {
-        Self { fragment, exchange: Exchange::to(Contributor(taker as u8)), rank: taker }
+        Self { fragment, exchange: Exchange::to(Contributor(taker as u8)), seat: taker }
     }
 
     fn copy(fragment: u32, giver: u32) -> Self {
-        Self { fragment, exchange: Exchange::COPY, rank: giver }
+        Self { fragment, exchange: Exchange::COPY, seat: giver }
     }
 
-    /// What a rank has to do with it.
-    pub fn duty(self, rank: usize) -> Duty {
-        let is_named = self.rank as usize == rank;
+    /// What the worker of a seat has to do with it.
+    pub fn duty(self, seat: usize) -> Duty {
+        let is_named = self.seat as usize == seat;
         match (self.exchange, is_named) {
             (Exchange::ALL, _) => Duty::Both,
             (exchange, is_giver) if exchange.is_copy() == is_giver => Duty::Gives,
@@ -44,14 +44,14 @@ impl Dealt {
         }
     }
 
-    /// The rank that gives a copy.
+    /// The seat of the worker that gives a copy.
     pub fn giver(self) -> usize {
-        self.rank as usize
+        self.seat as usize
     }
 
     /// Those who give it: bit c is contributor c.
     pub fn givers(self) -> u64 {
-        if self.exchange.is_copy() { 1 << self.rank } else { self.exchange.awaited(u64::MAX) }
+        if self.exchange.is_copy() { 1 << self.seat } else { self.exchange.awaited(u64::MAX) }
     }
 }
 
@@ -68,23 +68,24 @@ pub(crate) enum Course {
 impl Course {
     /// The course of a collective, whose summed elements have this layout.
     pub fn of(collective: &Collective, format: &Format, layout: Layout) -> Self {
-        let root = collective.root;
+        let root = || format.seat_of(collective.root as usize) as u32;
         match collective.kind {
             Kind::ReduceScatter if format.has_parts() => {
-                Self::Parts(scattered(format.workers, layout))
+                let seats: Vec<u32> = seats_of(format).collect();
+                Self::Parts(scattered(&seats, layout))
             }
             Kind::Reduce if format.has_parts() => {
-                Self::Parts((0..layout.fragments()).map(|f| Dealt::part(f, root)).collect())
+                Self::Parts((0..layout.fragments()).map(|f| Dealt::part(f, root())).collect())
             }
             Kind::AllGather => {
                 let share = Layout::new(collective.source.len(), format.copy_len);
-                let ranks = format.workers as u32;
-                let of_all = |f| (0..ranks).map(move |rank| Dealt::copy(f, rank));
+                let seats: Vec<u32> = seats_of(format).collect();
+                let of_all = |f| seats.iter().map(move |seat| Dealt::copy(f, *seat));
                 Self::Copies { share, order: (0..share.fragments()).flat_map(of_all).collect() }
             }
             Kind::Broadcast => {
                 let share = Layout::new(collective.source.len(), format.copy_len);
-                let order = (0..share.fragments()).map(|f| Dealt::copy(f, root)).collect();
+                let order = (0..share.fragments()).map(|f| Dealt::copy(f, root())).collect();
                 Self::Copies { share, order }
             }
             _ => Self::Sums(layout.fragments()),
@@ -117,18 +118,24 @@ impl Course {
     }
 }
 
+/// The seats of the ranks, in their order.
+fn seats_of(format: &Format) -> impl Iterator<Item = u32> {
+    (0..format.ranks()).map(|rank| format.seat_of(rank) as u32)
+}
+
 /// The fragments of a reduce-scatter: in turn one of each rank's part, then those that several parts share.
-fn scattered(ranks: usize, layout: Layout) -> Vec<Dealt> {
+fn scattered(seats: &[u32], layout: Layout) -> Vec<Dealt> {
+    let ranks = seats.len();
     let elements = layout.elements();
     let part = |rank| Kind::ReduceScatter.part(View { rank, ranks, root: 0, elements });
     let whole: Vec<Range<u32>> = (0..ranks).map(|rank| layout.within(part(rank))).collect();
     let longest = whole.iter().map(ExactSizeIterator::len).max().unwrap_or(0) as u32;
     let turn = |turn: u32| {
-        let of = move |(rank, own): (usize, &Range<u32>)| {
+        let of = move |(seat, own): (&u32, &Range<u32>)| {
             let fragment = own.start + turn;
-            own.contains(&fragment).then(|| Dealt::part(fragment, rank as u32))
+            own.contains(&fragment).then(|| Dealt::part(fragment, *seat))
         };
-        whole.iter().enumerate().filter_map(of)
+        seats.iter().zip(&whole).filter_map(of)
     };
     let is_shared = |fragment: &u32| !whole.iter().any(|own| own.contains(fragment));
     let shared = (0..layout.fragments()).filter(is_shared).map(Dealt::shared);
@@ -145,14 +152,15 @@ mod tests {
             [(2, 10, 4), (4, 1000, 8), (3, 7, 16), (5, 801, 8), (4, 64, 8), (7, 0, 8)]
         {
             let layout = Layout::new(elements, per_fragment);
-            let order = scattered(ranks, layout);
+            let seats: Vec<u32> = (0..ranks as u32).collect();
+            let order = scattered(&seats, layout);
             let mut seen: Vec<u32> = order.iter().map(|dealt| dealt.fragment).collect();
             seen.sort_unstable();
             assert_eq!(seen, (0..layout.fragments()).collect::<Vec<_>>());
             let shared = order.iter().filter(|dealt| dealt.exchange == Exchange::ALL).count();
             assert!(shared < ranks, "{shared} fragments of {ranks} parts are shared");
             for dealt in order.iter().filter(|dealt| dealt.exchange != Exchange::ALL) {
-                let rank = dealt.rank as usize;
+                let rank = dealt.seat as usize;
                 let part = Kind::ReduceScatter.part(View { rank, ranks, root: 0, elements });
                 let range = layout.range(dealt.fragment);
                 assert!(part.start <= range.start && range.end <= part.end);

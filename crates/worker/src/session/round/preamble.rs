@@ -52,15 +52,15 @@ impl Preamble {
         let body = values + format.workers * share;
         let fragments = format.preamble_fragments(body);
         let mut lanes = vec![UNSET; format.lanes(body)];
-        let first = format.first_exponent() + format.rank * share;
+        let first = format.first_exponent() + format.seat * share;
         for (lane, bytes) in lanes[first..].iter_mut().zip(bytes.chunks(LANE)) {
             let mut padded = [0; LANE];
             padded[..bytes.len()].copy_from_slice(bytes);
             *lane = check::read_lane(format.wide, padded);
         }
         if let Some(shape) = own {
-            lanes[format.rank] = shape.elements;
-            lanes[format.workers + format.rank] = shape.signature;
+            lanes[format.seat] = shape.elements;
+            lanes[format.workers + format.seat] = shape.signature;
         }
         Self {
             format,
@@ -104,7 +104,7 @@ impl Preamble {
         while self.prepared <= fragment {
             let covered = self.range(self.prepared);
             self.prepared += 1;
-            let own_vote = 2 * self.format.workers + self.format.rank;
+            let own_vote = 2 * self.format.workers + self.format.seat;
             if covered.contains(&own_vote) {
                 self.lanes[own_vote] = vote;
             }
@@ -127,7 +127,7 @@ impl Preamble {
     /// Writes the check of a rank that passes `own` and returns the sum of its lanes.
     pub fn write_check(&self, own: Shape, is_sound: bool, payload: &mut [u8]) -> u32 {
         let lane_type = self.format.wide;
-        check::write(self.format.rank, is_sound, own, lane_type, payload);
+        check::write(self.format.seat, is_sound, own, lane_type, payload);
         lane_type.sum(payload)
     }
 
@@ -170,7 +170,7 @@ impl Preamble {
 
     /// Whether this worker's vote is cast: it stays what it is when the preamble is sent again.
     pub fn has_voted(&self) -> bool {
-        let own = 2 * self.format.workers + self.format.rank;
+        let own = 2 * self.format.workers + self.format.seat;
         self.prepared as usize * self.format.preamble_lanes > own
     }
 

@@ -117,7 +117,7 @@ impl OpenRound {
 
     /// Ranks whose values have to be in.
     fn expected(&self) -> u32 {
-        if self.format.is_partial { self.participation().ranks } else { self.format.workers as u32 }
+        if self.format.is_partial { self.participation().ranks } else { self.format.ranks() as u32 }
     }
 
     /// The shape that values are sealed for: the owner's, or what those who are present have said.

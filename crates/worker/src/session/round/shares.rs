@@ -39,14 +39,14 @@ impl OpenRound {
         self.is_share() && self.participation().ranks as usize != self.format.present().count()
     }
 
-    /// Gives the sink the share of each rank that takes part, in order of the ranks.
+    /// Gives the sink the share of each rank that takes part, in that rank's place.
     pub(super) fn hand_out_shares(&mut self) {
         if !self.has_shares() {
             return;
         }
         let len = self.collective.source.len();
-        for rank in self.format.present().filter(|_| len > 0) {
-            let share = self.preamble.share(rank);
+        for seat in self.format.present().filter(|_| len > 0) {
+            let (rank, share) = (self.format.rank_of(seat), self.preamble.share(seat));
             self.collective.sink.decode(rank * len..(rank + 1) * len, 0, &share[..len]);
         }
     }
