@@ -22,8 +22,9 @@ from wiresum.planners import assign, plan
 from wiresum.topology.generators.goat import goat
 from wiresum.topology.generators.star import star
 from wiresum.torch import bootstrap
-from wiresum.torch.bootstrap import Decision, Meeting, Offer, configured_plan, decide, decide_after_join
+from wiresum.torch.bootstrap import Meeting, configured_plan
 from wiresum.torch.connection import Claim
+from wiresum.torch.decisions import Decision, Offer, decide, decide_after_join
 from wiresum.torch.settings import Settings
 
 SIZE = 3

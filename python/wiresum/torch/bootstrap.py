@@ -1,7 +1,7 @@
 """How the ranks of a group agree, through the group's store, whether they sum in the network.
 
-Every rank publishes what it has, reads what the others have, and comes to the same decision by the same pure function;
-so either all go on alike or all raise the same exception.
+Every rank publishes what it has, reads what the others have, and comes to the same decision (`decisions.py`); so either
+all go on alike or all raise the same exception.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,9 +17,8 @@ from pydantic import ValidationError
 from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import DistError
 
-from wiresum import errors
 from wiresum.document import describe, read_text
-from wiresum.errors import JoinError, NoTurnError, PlanError, SettingError, WiresumError
+from wiresum.errors import JoinError, NoTurnError, SettingError, WiresumError
 from wiresum.gates.rank import AGREE_S, join_in_turns, plan_in_turn
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.incarnation import next_incarnation
@@ -28,6 +27,7 @@ from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.topology.generators.star import star
 from wiresum.torch.connection import Claim
+from wiresum.torch.decisions import Decision, Offer, decide, decide_after_join, may_fall_back
 from wiresum.torch.engine import Engine, open_engine
 from wiresum.torch.losses import check_losses, names
 from wiresum.torch.settings import Settings
@@ -40,58 +40,6 @@ JOIN_MARGIN_S = 30.0
 
 GONE_AFTER_S = 1.0
 """Seconds of silence after which an aggregator is gone: four times that of a failover, as all ranks leave together."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What one rank brings along.
-
-    Attributes:
-        digest: fingerprint of its plan; empty without one.
-        workers: workers of the job that the group is to be: its ranks, or those of a plan that has no such group.
-        min_elements: its threshold.
-        error: what went wrong on this rank; empty if nothing.
-        error_kind: the class in `wiresum.errors` of that.
-        require: whether it insists on the network.
-        fall_back: whether it accepts Gloo instead.
-        incarnation: microseconds since the epoch; rank 0's counts.
-        groups: how many groups its plan names.
-        job: which of the jobs that these ranks may be it has claimed, as rank 0 does for all.
-        taken_by: who has the last one of them already, as rank 0 sees it.
-        refused: why the driver of turns has none for the job.
-        replays: whether it keeps what it needs to go on over Gloo.
-        outlives: whether it goes on without ranks that are lost.
-    """
-
-    digest: str = ""
-    workers: int = 0
-    min_elements: int = 0
-    error: str = ""
-    error_kind: str = ""
-    require: bool = False
-    fall_back: bool = False
-    incarnation: int = 0
-    groups: int = 0
-    job: int = 0
-    taken_by: str = ""
-    refused: str = ""
-    replays: bool = False
-    outlives: bool = False
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What the ranks do.
-
-    Attributes:
-        network: whether they join the job.
-        why_not: the reason if not.
-        error: an exception that all ranks raise.
-    """
-
-    network: bool = False
-    why_not: str = ""
-    error: WiresumError | None = None
 
 
 def configured_plan(settings: Settings, size: int, rank: int = 0) -> AggregationPlan | None:
@@ -149,110 +97,6 @@ def _star_around(aggregator: str, settings: Settings, size: int) -> AggregationP
 
 def _secret_in(file: Path | None) -> str:
     return read_text(file, "WIRESUM_SECRET_FILE", SettingError).strip() if file else ""
-
-
-def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:
-    """What ranks with these offers do. Pure, so every rank comes to the same decision.
-
-    Args:
-        offers: by rank.
-        is_default_group: whether this is the group of all ranks, which WIRESUM_REQUIRE is about.
-    """
-    error = _failures(offers)
-    if error is None and any(offer.refused for offer in offers):
-        return _without_a_turn(offers)
-    error = error or _missing_plans(offers) or _differences(offers)
-    if error is not None:
-        return Decision(error=error)
-    first = offers[0]
-    why = ""
-    if not first.digest:
-        why = "neither WIRESUM_PLAN nor WIRESUM_AGGREGATOR is set"
-    elif first.workers != len(offers):
-        why = f"the plan is for {first.workers} workers, and the group has {len(offers)} ranks"
-        if first.groups:
-            why += f", which are none of its {first.groups} groups (`wiresum plan --mesh`)"
-    insisting = [rank for rank, offer in enumerate(offers) if offer.require]
-    if why and insisting and is_default_group:
-        return Decision(error=PlanError(f"{why}, but WIRESUM_REQUIRE is set on {names(insisting)}"))
-    if not why and first.taken_by:
-        why = f"the network is in use by {first.taken_by}"
-    return Decision(network=not why, why_not=why)
-
-
-def _without_a_turn(offers: Sequence[Offer]) -> Decision:
-    why = next(offer.refused for offer in offers if offer.refused)
-    if may_fall_back(offers):
-        return Decision(why_not=why)
-    return Decision(error=NoTurnError(f"{why}. Set WIRESUM_FALLBACK=gloo to train without the network."))
-
-
-def may_fall_back(offers: Sequence[Offer]) -> bool:
-    """Whether all ranks accept Gloo where the network cannot be had."""
-    return all(offer.fall_back for offer in offers) and not any(offer.require for offer in offers)
-
-
-def _failures(offers: Sequence[Offer]) -> WiresumError | None:
-    failed = [offer for offer in offers if offer.error]
-    if not failed:
-        return None
-    alike = _ranks_by([offer.error for offer in offers])
-    listing = "; ".join(f"{names(ranks)}: {error}" for error, ranks in alike.items() if error)
-    kind = getattr(errors, failed[0].error_kind, WiresumError)
-    made: WiresumError = kind(f"the group cannot be created: {listing}")
-    return made
-
-
-def _missing_plans(offers: Sequence[Offer]) -> WiresumError | None:
-    without = [rank for rank, offer in enumerate(offers) if not offer.digest]
-    if len(without) in (0, len(offers)):
-        return None
-    return PlanError(
-        f"{names(without)} have no plan, the others do: set WIRESUM_PLAN or WIRESUM_AGGREGATOR on every rank"
-    )
-
-
-def _differences(offers: Sequence[Offer]) -> WiresumError | None:
-    plans = _ranks_by([offer.digest for offer in offers])
-    if len(plans) > 1:
-        listing = ", ".join(f"{digest} on {names(ranks)}" for digest, ranks in plans.items())
-        return PlanError(f"the ranks have different plans ({listing}): give all of them the same one")
-    thresholds = _ranks_by([str(offer.min_elements) for offer in offers])
-    if len(thresholds) > 1:
-        listing = ", ".join(f"{value} on {names(ranks)}" for value, ranks in thresholds.items())
-        return SettingError(f"WIRESUM_MIN_ELEMENTS differs ({listing}): set it alike on all ranks")
-    replays = _ranks_by(["on" if offer.replays else "off" for offer in offers])
-    if len(replays) > 1:
-        listing = ", ".join(f"{value} on {names(ranks)}" for value, ranks in replays.items())
-        return SettingError(f"WIRESUM_REPLAY differs ({listing}): set it to 0 on all ranks, or on none")
-    outlives = _ranks_by(["continue" if offer.outlives else "fail" for offer in offers])
-    if len(outlives) > 1:
-        listing = ", ".join(f"{value} on {names(ranks)}" for value, ranks in outlives.items())
-        return SettingError(f"WIRESUM_ON_LOSS differs ({listing}): set it alike on all ranks")
-    return None
-
-
-def decide_after_join(failures: dict[int, str], offers: Sequence[Offer]) -> Decision:
-    """What the ranks do once each knows who has joined. Pure."""
-    if not failures:
-        return Decision(network=True)
-    alike = _ranks_by([failures.get(rank, "") for rank in range(len(offers))])
-    listing = "; ".join(f"{names(ranks)}: {failure}" for failure, ranks in alike.items() if failure)
-    if may_fall_back(offers):
-        return Decision(why_not=f"the aggregators could not be joined ({listing})")
-    return Decision(
-        error=JoinError(
-            f"the aggregators could not be joined. {listing}. "
-            "Start wiresum-node with this plan, or set WIRESUM_FALLBACK=gloo to train without it."
-        )
-    )
-
-
-def _ranks_by(values: Sequence[str]) -> dict[str, list[int]]:
-    ranks: dict[str, list[int]] = {}
-    for rank, value in enumerate(values):
-        ranks.setdefault(value, []).append(rank)
-    return ranks
 
 
 class Meeting:

@@ -24,8 +24,9 @@ from wiresum.errors import (
 )
 from wiresum.plan.choices import lane_bytes
 from wiresum.torch import extension
-from wiresum.torch.bootstrap import Decision, Meeting
+from wiresum.torch.bootstrap import Meeting
 from wiresum.torch.connection import Claim, Connection
+from wiresum.torch.decisions import Decision
 from wiresum.torch.replay import Replay
 from wiresum.torch.settings import Settings, misspelt
 
