@@ -188,6 +188,7 @@ def install() -> None:
     def open_mock(
         plan: Any, rank: int, incarnation: int, timeout_s: float, transport: str, *, dead_after_s: float,
         gone_after_s: float, absent: Sequence[int] = (), outlives_workers: bool = False,
+        members: Sequence[int] | None = None,
     ) -> MockEngine:  # fmt: skip
         assert incarnation > 0
         assert timeout_s > 0
@@ -196,7 +197,8 @@ def install() -> None:
         assert gone_after_s >= 0
         assert not absent
         assert not outlives_workers
-        size = len(plan.workers)
+        seats = list(range(len(plan.workers))) if members is None else list(members)
+        rank, size = seats.index(rank), len(seats)
         store = dist.PrefixStore(f"mock/{incarnation}", world.store())
         return MockEngine(rank, size, dist.ProcessGroupGloo(store, rank, size))
 

@@ -195,6 +195,7 @@ class Ranks:
         self.store = HashStore()
         self.engines: list[Engine] = []
         self.incarnations: list[int] = []
+        self.seats: dict[int, Sequence[int] | None] = {}
         self.failing = failing
         monkeypatch.setattr(bootstrap, "open_engine", self._open)
 
@@ -210,10 +211,12 @@ class Ranks:
         gone_after_s: float,
         absent: Sequence[int],
         outlives_workers: bool,
+        members: Sequence[int] | None,
     ) -> Engine:
         if rank in self.failing:
             raise errors.JoinError(f"nobody answers rank {rank}")
         self.incarnations.append(incarnation)
+        self.seats[rank] = members
         self.engines.append(Engine())
         return self.engines[-1]
 

@@ -239,19 +239,6 @@ def test_or_gloo_if_that_is_wanted(idle: World) -> None:
     assert idle.run(fall_back) == [Reason.NO_NETWORK] * SIZE
 
 
-def reconfigurable() -> str:
-    create_group(enable_reconfigure=True)
-    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    supported = backend.supports_reconfigure
-    why = report().groups[-1].no_network
-    dist.destroy_process_group()
-    return f"{supported}: {why}"
-
-
-def test_a_group_whose_membership_may_change_uses_gloo(idle: World) -> None:
-    assert set(idle.run(reconfigurable)) == {"True: its membership may change"}
-
-
 def gloo_threads() -> list[list[str]]:
     """Before, during and after the life of a group; the mock engine of it has a Gloo group of its own, let go first."""
     names: list[list[str]] = []

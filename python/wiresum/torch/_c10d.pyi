@@ -1,6 +1,6 @@
 """The C++ extension: the backend and its counters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from torch._C._distributed_c10d import Backend
@@ -85,18 +85,43 @@ def connected(
     open_rows: Callable[[], ProcessGroupGloo],
     close: Callable[[], None],
     afterwards: ProcessGroupGloo | None,
-    replay_bytes: int | None = None,
+    replay_bytes: int | None,
+    remake: Callable[[Sequence[int]], WiresumBackend],
 ) -> WiresumBackend:
     """Make the backend of a group that sums in the network, and by `afterwards` where it may go on without it.
 
     For that it keeps `replay_bytes` of collectives; None for all that are under way.
-    A float32 takes `lane_bytes` on its way, an element of 16 bits `narrow_lane_bytes`.
+    A float32 takes `lane_bytes` on its way, an element of 16 bits `narrow_lane_bytes`. `remake` makes the group of all
+    ranks but some.
     """
 
 def unconnected(
-    inner: ProcessGroupGloo, timeout: timedelta, why: str, open_rows: Callable[[], ProcessGroupGloo] | None
+    inner: ProcessGroupGloo,
+    timeout: timedelta,
+    why: str,
+    open_rows: Callable[[], ProcessGroupGloo],
+    remake: Callable[[Sequence[int]], WiresumBackend],
 ) -> WiresumBackend:
     """Make the backend of a group that uses Gloo alone."""
+
+class ReconfigurableBackend(Backend):
+    """The backend of a group whose members change."""
+
+    @property
+    def members(self) -> Backend | None:
+        """The group of the present members; None before there were any."""
+
+def reconfigurable(
+    rank: int,
+    size: int,
+    timeout: timedelta,
+    handle: Callable[[], str],
+    meet: Callable[[int, Sequence[str], timedelta], WiresumBackend],
+) -> ReconfigurableBackend:
+    """Make the backend of a group that has no members yet.
+
+    `handle` names this process, `meet` makes the group of members in order of their ranks.
+    """
 
 def ledgers() -> list[Ledger]:
     """Return the counters of every group of this process, oldest first."""

@@ -30,6 +30,7 @@ from wiresum.torch.connection import Claim
 from wiresum.torch.decisions import Decision, Offer, decide, decide_after_join, may_fall_back
 from wiresum.torch.engine import Engine, open_engine
 from wiresum.torch.losses import check_losses, names
+from wiresum.torch.seats import Seating, check_seat
 from wiresum.torch.settings import Settings
 
 AGREE_LOOK_S = 0.2
@@ -111,6 +112,7 @@ class Meeting:
         arrival_timeout: timedelta,
         *,
         global_ranks: Sequence[int] | None = None,
+        seating: Seating | None = None,
     ) -> None:
         self.store = PrefixStore("meeting", store)
         self.rank = rank
@@ -118,6 +120,9 @@ class Meeting:
         self.settings = settings
         self.arrival_timeout = arrival_timeout
         self.global_ranks = global_ranks
+        self.seating = seating
+        self.seat = settings.seat if seating is None else seating.seat
+        self.seats = list(range(size))
         self.plan: AggregationPlan | None = None
         self._jobs: list[AggregationPlan] = []
 
@@ -157,16 +162,14 @@ class Meeting:
         try:
             if failure is not None:
                 raise failure
-            self.plan = configured_plan(self.settings, self.size, self.rank)
-            if self.plan is not None:
-                check_losses(self.plan, self.settings)
+            self.plan = self._plan()
         except NoTurnError as refused:
             return replace(offer, refused=str(refused))
         except WiresumError as error:
             return replace(offer, error=str(error), error_kind=type(error).__name__)
         if self.plan is None:
             return offer
-        self._jobs = jobs_of(self.plan, self.size, self.global_ranks)
+        self._jobs = self._possible_jobs(self.plan)
         if self.settings.turns is not None:
             self._jobs = [job for job in self._jobs if job is self.plan]  # the driver gives turns to this one alone
         workers = self.size if self._jobs else len(self.plan.workers)
@@ -175,8 +178,25 @@ class Meeting:
         digest = self.plan.digest()
         return replace(
             offer, digest=digest, workers=workers, groups=groups, job=job, taken_by=taken_by, replays=self.replays,
-            outlives=self.settings.outlives_ranks,
+            outlives=self.outlives, seat=-1 if self.seat is None else self.seat,
         )  # fmt: skip
+
+    def _plan(self) -> AggregationPlan | None:
+        if self.seating is not None:
+            return self.seating.plan
+        made = configured_plan(self.settings, self.size, self.rank)
+        if made is not None:
+            check_losses(made, self.settings)
+            if self.seat is not None:
+                check_seat(made, self.seat, self.size, self.settings)
+        return made
+
+    def _possible_jobs(self, made: AggregationPlan) -> list[AggregationPlan]:
+        if self.seat is None:
+            return jobs_of(made, self.size, self.global_ranks)
+        is_whole = self.size == len(made.workers)
+        is_some = self.size < len(made.workers) and Seating(made, self.seat).takes_some
+        return [made] if is_whole or is_some else []
 
     def _claimed(self, claim: Claim) -> tuple[int, str]:
         """The first job that these ranks may be and that nobody has; who has the last one if there is none."""
@@ -199,6 +219,8 @@ class Meeting:
 
     def _try_to_join(self, offers: Sequence[Offer]) -> tuple[Engine | None, str]:
         self.plan = self._jobs[offers[0].job]
+        if self.seat is not None:
+            self.seats = [offer.seat for offer in offers]
         timeout_s, incarnation = self.settings.join_timeout_s, offers[0].incarnation
         try:
             if self.settings.turns is not None:
@@ -216,6 +238,11 @@ class Meeting:
         is_fit = plan is not None and plan.fabric is None and plan.job.rounds is None
         return is_fit and settings.turns is None and settings.replay_bytes > 0
 
+    @property
+    def outlives(self) -> bool:
+        """Whether the group goes on by itself without ranks that are lost. One of seats is made anew instead."""
+        return self.settings.outlives_ranks and self.seat is None
+
     def open(self, incarnation: int, timeout_s: float, absent: Sequence[int] = ()) -> Engine:
         """Joins the job of the plan in an incarnation of it, which goes on without some ranks.
 
@@ -223,11 +250,11 @@ class Meeting:
             JoinError: no aggregator answered, or one refused.
         """
         assert self.plan is not None
-        settings = self.settings
+        settings, whole = self.settings, list(range(len(self.plan.workers)))
         return open_engine(
-            self.plan, self.rank, incarnation, timeout_s, settings.transport,
+            self.plan, self.seats[self.rank], incarnation, timeout_s, settings.transport,
             dead_after_s=settings.dead_after_s, gone_after_s=GONE_AFTER_S if self.replays else 0.0,
-            absent=absent, outlives_workers=settings.outlives_ranks,
+            absent=absent, outlives_workers=self.outlives, members=None if self.seats == whole else self.seats,
         )  # fmt: skip
 
     def no_gate_was_open(self, was_open: bool) -> bool:

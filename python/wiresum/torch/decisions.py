@@ -29,6 +29,7 @@ class Offer:
         refused: why the driver of turns has none for the job.
         replays: whether it keeps what it needs to go on over Gloo.
         outlives: whether it goes on without ranks that are lost.
+        seat: which of the plan's workers it is; -1 if nobody has said so, and its rank decides.
     """
 
     digest: str = ""
@@ -45,6 +46,7 @@ class Offer:
     refused: str = ""
     replays: bool = False
     outlives: bool = False
+    seat: int = -1
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,24 @@ def _differences(offers: Sequence[Offer]) -> WiresumError | None:
     if len(outlives) > 1:
         listing = ", ".join(f"{value} on {names(ranks)}" for value, ranks in outlives.items())
         return SettingError(f"WIRESUM_ON_LOSS differs ({listing}): set it alike on all ranks")
+    return _misplaced([offer.seat for offer in offers])
+
+
+def _misplaced(seats: Sequence[int]) -> WiresumError | None:
+    without = [rank for rank, seat in enumerate(seats) if seat < 0]
+    if len(without) == len(seats):
+        return None
+    if without:
+        return SettingError(
+            f"{names(without)} have no WIRESUM_SEAT, the others do: set it on all ranks, each to another of the plan's "
+            "workers, or on none"
+        )
+    shared = {seat: ranks for seat, ranks in _ranks_by([str(seat) for seat in seats]).items() if len(ranks) > 1}
+    if shared:
+        listing = ", ".join(f"{seat} on {names(ranks)}" for seat, ranks in shared.items())
+        return SettingError(
+            f"several ranks have the same WIRESUM_SEAT ({listing}): give each another of the plan's workers"
+        )
     return None
 
 

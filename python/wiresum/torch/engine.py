@@ -56,12 +56,13 @@ def open_engine(
     gone_after_s: float = 0.0,
     absent: Sequence[int] = (),
     outlives_workers: bool = False,
+    members: Sequence[int] | None = None,
 ) -> Engine:
     """Joins the job of a plan.
 
     Args:
         plan: where to sum.
-        rank: this worker.
+        rank: this worker's number in the plan.
         incarnation: microseconds since the epoch, equal on all ranks, larger than in any earlier life of the job.
         timeout_s: how long to wait for the aggregators.
         transport: what packets travel by.
@@ -69,6 +70,7 @@ def open_engine(
         gone_after_s: seconds of an aggregator's silence after which `Engine.gone` names it; 0 for never.
         absent: ranks that this incarnation goes on without, as all others say, too.
         outlives_workers: a worker that is lost ends no collective, and `Engine.lost` names it.
+        members: numbers in the plan of those who join, by rank; absent for all workers in their order.
 
     Raises:
         JoinError: no aggregator answered, or one refused.
@@ -81,5 +83,5 @@ def open_engine(
     return NativeEngine(
         plan.to_json(), rank, incarnation, timeout_s,
         transport=transport, dead_after_s=dead_after_s, gone_after_s=gone_after_s, absent=list(absent),
-        outlives_workers=outlives_workers,
+        outlives_workers=outlives_workers, members=None if members is None else list(members),
     )  # fmt: skip

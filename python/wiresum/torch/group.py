@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass
-from datetime import timedelta
-from functools import cache, partial
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torch._C._distributed_c10d import PrefixStore, Store
-from torch.distributed import ProcessGroupGloo
 
 from wiresum.errors import (
     CollectiveError,
@@ -22,48 +19,18 @@ from wiresum.errors import (
     WiresumError,
     WorkerLostError,
 )
-from wiresum.plan.choices import lane_bytes
-from wiresum.torch import extension
-from wiresum.torch.bootstrap import Meeting
-from wiresum.torch.connection import Claim, Connection
-from wiresum.torch.decisions import Decision
-from wiresum.torch.replay import Replay
+from wiresum.torch import extension, reconfigurable
+from wiresum.torch.connection import Claim
+from wiresum.torch.formation import Formation, Members, Tools
 from wiresum.torch.settings import Settings, misspelt
 
 if TYPE_CHECKING:
-    from torch.distributed.distributed_c10d import GroupName
-
-    from wiresum.torch._c10d import WiresumBackend
+    from torch._C._distributed_c10d import Backend
 
 logger = logging.getLogger("wiresum.torch")
 
 
-@dataclass(frozen=True)
-class Members:
-    """Who is in a group: what a Gloo group is made from.
-
-    PyTorch's own options also hold the process group. A backend that kept them would keep the group, which keeps the
-    backend: Gloo's threads would then outlive `destroy_process_group()` and meet the interpreter's end, which aborts
-    the process.
-    """
-
-    rank: int
-    size: int
-    timeout: timedelta
-    enable_reconfigure: bool
-    global_ranks: list[int]
-    group: GroupName
-
-    @classmethod
-    def of(cls, options: Any) -> Members:
-        """Those of torch's `_DistributedBackendOptions`."""
-        return cls(
-            options.group_rank, options.group_size, options.timeout, options.enable_reconfigure,
-            options.global_ranks_in_group, options.group_id,
-        )  # fmt: skip
-
-
-def create(options: Any, _backend_options: object | None = None) -> WiresumBackend:
+def create(options: Any, _backend_options: object | None = None) -> Backend:
     """Makes the backend of a group.
 
     Args:
@@ -74,91 +41,29 @@ def create(options: Any, _backend_options: object | None = None) -> WiresumBacke
         WiresumError: the extension is missing, a setting is wrong, the ranks disagree, or the aggregators cannot be
             joined. Every rank raises it, with the ranks that are to blame in the message.
     """
-    native, settings, failure = _prepare()
+    tools, failure = prepare()
     if _is_first_of_all(options):
         for sentence in misspelt():
             _tell_once(sentence)
-    if failure is not None and options.enable_reconfigure:
-        raise failure
     members = Members.of(options)
-    store = _store_of_this_life(options)
-    claim = Claim(_store_of_all_groups(options), options.group_id)
     if options.enable_reconfigure:
-        decision, engine = Decision(why_not="its membership may change"), None
-    else:
-        ranks = options.global_ranks_in_group or None
-        meeting = Meeting(store, options.group_rank, options.group_size, settings, options.timeout, global_ranks=ranks)
-        is_default_group = ranks is None
-        decision, engine = meeting.agree(claim, failure, is_default_group=is_default_group)
-    if engine is None:
-        _explain_why_not(decision, options)
-        alone: WiresumBackend = native.unconnected(
-            inner=_gloo(members, store, "gloo"),
-            timeout=members.timeout,
-            why=decision.why_not,
-            open_rows=None if options.enable_reconfigure else partial(_gloo, members, store, "rows"),
-        )
-        return alone
-    assert meeting.plan is not None  # without one there is no engine
-    connection = Connection(options.group_id, meeting.plan.digest(), engine, claim)
-    try:
-        return _connected(native, members, store, connection, meeting)
-    except BaseException:
-        connection.close()
-        raise
+        if failure is not None:
+            raise failure
+        return reconfigurable.create(tools, members)
+    claim = Claim(_store_of_all_groups(options), members.group)
+    return Formation(tools, members, _store_of_this_life(options)).form(claim, failure=failure)
 
 
-def _connected(
-    native: ModuleType, members: Members, store: Store, connection: Connection, meeting: Meeting
-) -> WiresumBackend:
-    assert meeting.plan is not None  # without one there is no connection
-    backend: WiresumBackend = native.connected(
-        inner=_gloo(members, store, "gloo"),
-        fallback=_gloo(members, store, "not_finite"),
-        timeout=members.timeout,
-        engine=connection.abi,
-        min_elements=meeting.settings.min_elements,
-        lane_bytes=meeting.plan.job.value_bytes,
-        narrow_lane_bytes=lane_bytes(meeting.plan.job.lanes, element_bytes=2),
-        # What a job may have to do again elsewhere is sums alone.
-        copies=any(stream.is_exchange for stream in meeting.plan.streams) and not connection.may_leave,
-        open_rows=partial(_gloo, members, store, "rows"),
-        close=connection.close,
-        afterwards=_gloo(members, store, "afterwards") if connection.may_leave or meeting.replays else None,
-        replay_bytes=meeting.settings.replay_bytes if meeting.replays else None,
-    )
-    connection.keep_books(backend.ledger)
-    connection.follow(backend.leave)
-    if meeting.replays:
-        assert backend.crossing is not None  # it has a group for afterwards
-        connection.replay_by(Replay(store, meeting, connection, backend.crossing))
-    return backend
-
-
-def _prepare() -> tuple[ModuleType, Settings, WiresumError | None]:
+def prepare() -> tuple[Tools, WiresumError | None]:
     """The extension, the settings, and what is wrong with them: the other ranks must hear of it before it is raised."""
     try:
         settings = Settings.from_environment()
         _set_up_logging(settings)
         native = extension.load()
     except (SettingError, ExtensionError) as error:
-        return ModuleType("missing"), Settings(), error
+        return Tools(ModuleType("missing"), Settings()), error
     native.set_error_types(MismatchError, CollectiveTimeoutError, WorkerLostError, CollectiveError)
-    return native, settings, None
-
-
-def _gloo(members: Members, store: Store, prefix: str) -> ProcessGroupGloo:
-    """A Gloo group as PyTorch itself would make it."""
-    gloo = ProcessGroupGloo(
-        PrefixStore(prefix, store),
-        members.rank,
-        members.size,
-        timeout=members.timeout,
-        enable_reconfigure=members.enable_reconfigure,
-    )
-    gloo.options.global_ranks_in_group = members.global_ranks
-    gloo.options.group_name = members.group
-    return gloo
+    return Tools(native, settings), None
 
 
 def _store_of_this_life(options: Any) -> Store:
@@ -179,13 +84,6 @@ def _store_of_all_groups(options: Any) -> Store:
         if isinstance(store, PrefixStore):
             store = store.underlying_store
     return store
-
-
-def _explain_why_not(decision: Decision, options: Any) -> None:
-    """A group without the network is worth a warning, unless another one has it."""
-    level = logging.INFO if Connection.by_job else logging.WARNING
-    if options.group_rank == 0:
-        logger.log(level, "group '%s' uses Gloo for everything: %s", options.group_id, decision.why_not)
 
 
 def _is_first_of_all(options: Any) -> bool:

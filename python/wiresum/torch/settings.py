@@ -53,6 +53,7 @@ class Settings:
     """The values of all settings; see `SETTINGS` for their meaning."""
 
     plan: Path | None = None
+    seat: int | None = None
     aggregator: str | None = None
     secret: str | None = None
     secret_file: Path | None = None
@@ -155,6 +156,11 @@ def _lanes(text: str) -> Lanes:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("WIRESUM_PLAN", "plan", "a path", "", "The aggregation plan: where each fragment is summed.", Path),
+    Setting(
+        "WIRESUM_SEAT", "seat", "a number", "",
+        "With `WIRESUM_PLAN`: which of the plan's workers this process is, counted from 0. Groups then may have fewer "
+        "ranks than the plan has workers, in any order. Unset: the rank.", _number_from(0),
+    ),
     Setting(
         "WIRESUM_AGGREGATOR", "aggregator", "`IP:port`", "",
         "Instead of a plan: the one aggregator that sums everything of all ranks.", str,

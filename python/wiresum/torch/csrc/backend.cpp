@@ -73,9 +73,10 @@ std::optional<Tensors> shares_of(const Tensors &inputs, const Tensors &outputs, 
 } // namespace
 
 WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                               std::optional<Network> network, std::string no_network, OpenRows open_rows)
+                               std::optional<Network> network, std::string no_network, OpenRows open_rows,
+                               Remake remake)
     : Backend(inner->getRank(), inner->getSize()), network_(std::move(network)),
-      open_rows_(std::move(open_rows)), largest_share_(share_limit(network_)),
+      open_rows_(std::move(open_rows)), remake_(std::move(remake)), largest_share_(share_limit(network_)),
       group_(context_for(std::move(inner), network_, std::move(no_network))), timeout_(timeout),
       submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr)) {
     TaskPool::instance();
@@ -429,27 +430,22 @@ c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr
         return nullptr; // this rank is in none of the parts
     }
     return c10::make_intrusive<WiresumBackend>(std::move(part), timeout_.load(), std::nullopt,
-                                               "it was split from another group", nullptr);
+                                               "it was split from another group", nullptr, nullptr);
 }
 
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::merge(const c10::intrusive_ptr<c10d::Store> &store,
                                                         const c10::intrusive_ptr<Options> &options,
                                                         const int &rank, const int &size) {
     return c10::make_intrusive<WiresumBackend>(inner()->merge(store, options, rank, size), timeout_.load(),
-                                               std::nullopt, "it was merged from other groups", nullptr);
+                                               std::nullopt, "it was merged from other groups", nullptr,
+                                               nullptr);
 }
 
-c10d::ReconfigureHandle WiresumBackend::get_reconfigure_handle() const {
-    return inner()->get_reconfigure_handle();
-}
-
-WorkPtr WiresumBackend::reconfigure(const c10d::ReconfigureOptions &options) {
-    TORCH_CHECK(!network_, "wiresum: a group that sums in the network has a fixed membership. "
-                           "Create it with enable_reconfigure=True to have it use Gloo alone.");
-    auto work = inner()->reconfigure(options);
-    rank_ = inner()->getRank();
-    size_ = inner()->getSize();
-    return work;
+c10::intrusive_ptr<c10d::Backend> WiresumBackend::shrink(const std::vector<int64_t> &excluded, int /*flags*/,
+                                                         const c10::intrusive_ptr<Options> & /*options*/) {
+    TORCH_CHECK(remake_, "wiresum: this group cannot shrink, as it was split from another one.");
+    abort();
+    return remake_(excluded);
 }
 
 } // namespace wiresum

@@ -67,10 +67,12 @@ class WiresumBackend final : public c10d::Backend {
     // ranks.
     using OpenRows = std::function<c10::intrusive_ptr<c10d::Backend>()>;
 
-    // A group without a network says why in `no_network`. Without `open_rows`, Gloo takes sparse tensors as
-    // they are.
+    // Makes the group of all ranks but these.
+    using Remake = std::function<c10::intrusive_ptr<c10d::Backend>(std::vector<int64_t> excluded)>;
+
+    // A group without a network says why in `no_network`.
     WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                   std::optional<Network> network, std::string no_network, OpenRows open_rows);
+                   std::optional<Network> network, std::string no_network, OpenRows open_rows, Remake remake);
     ~WiresumBackend() override;
 
     const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
@@ -153,9 +155,11 @@ class WiresumBackend final : public c10d::Backend {
     c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store> &store,
                                       const c10::intrusive_ptr<Options> &options, const int &rank,
                                       const int &size) override;
-    bool supportsReconfigure() const override { return !network_ && inner()->supportsReconfigure(); }
-    c10d::ReconfigureHandle get_reconfigure_handle() const override;
-    c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions &options) override;
+    // The group of those who are left, connected as this one was. Collectives that are under way end with an
+    // error, whatever the flags.
+    bool supportsShrinking() const override { return remake_ != nullptr; }
+    c10::intrusive_ptr<Backend> shrink(const std::vector<int64_t> &excluded, int flags,
+                                       const c10::intrusive_ptr<Options> &options) override;
 
   private:
     using Delegate = std::function<c10::intrusive_ptr<c10d::Work>()>;
@@ -174,6 +178,7 @@ class WiresumBackend final : public c10d::Backend {
 
     const std::optional<Network> network_;
     const OpenRows open_rows_;
+    const Remake remake_;
     const int64_t largest_share_; // as in Ability; read before the engine is closed
     const std::shared_ptr<GroupContext> group_;
     std::atomic<std::chrono::milliseconds> timeout_;

@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "errors.h"
 #include "ledger.h"
+#include "reconfigurable.h"
 #include "work.h"
 
 namespace wiresum {
@@ -72,14 +73,12 @@ std::function<void()> closing(py::object callable) {
     };
 }
 
-// Calls Python for a Gloo group, unless there is nothing to call.
-WiresumBackend::OpenRows opening(py::object callable) {
-    if (callable.is_none()) {
-        return nullptr;
-    }
-    return [held = without_lock(std::move(callable))] {
+// Calls Python for a group.
+template <typename... Arguments>
+std::function<c10::intrusive_ptr<c10d::Backend>(Arguments...)> making(py::object callable) {
+    return [held = without_lock(std::move(callable))](Arguments... arguments) {
         py::gil_scoped_acquire lock;
-        return (*held)().cast<c10::intrusive_ptr<c10d::Backend>>();
+        return (*held)(std::move(arguments)...).template cast<c10::intrusive_ptr<c10d::Backend>>();
     };
 }
 
@@ -100,19 +99,33 @@ c10::intrusive_ptr<c10d::Backend>
 connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_ptr<c10d::Backend> &fallback,
           std::chrono::milliseconds timeout, const py::capsule &engine, int64_t min_elements,
           int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_rows, py::object close,
-          const c10::intrusive_ptr<c10d::Backend> &afterwards, std::optional<uint64_t> replay_bytes) {
+          const c10::intrusive_ptr<c10d::Backend> &afterwards, std::optional<uint64_t> replay_bytes,
+          py::object remake) {
     const LaneBytes bytes{lane_bytes, narrow_lane_bytes};
     Network network{engine_in(engine),        fallback, min_elements, bytes, copies, afterwards, replay_bytes,
                     closing(std::move(close))};
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string(),
-                                               opening(std::move(open_rows)));
+                                               making(std::move(open_rows)),
+                                               making<std::vector<int64_t>>(std::move(remake)));
 }
 
 c10::intrusive_ptr<c10d::Backend> unconnected(const c10::intrusive_ptr<c10d::Backend> &inner,
                                               std::chrono::milliseconds timeout, std::string why,
-                                              py::object open_rows) {
+                                              py::object open_rows, py::object remake) {
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::nullopt, std::move(why),
-                                               opening(std::move(open_rows)));
+                                               making(std::move(open_rows)),
+                                               making<std::vector<int64_t>>(std::move(remake)));
+}
+
+c10::intrusive_ptr<c10d::Backend> reconfigurable(int rank, int size, std::chrono::milliseconds timeout,
+                                                 py::object handle, py::object meet) {
+    const auto name = [held = without_lock(std::move(handle))] {
+        py::gil_scoped_acquire lock;
+        return (*held)().cast<std::string>();
+    };
+    return c10::make_intrusive<ReconfigurableBackend>(
+        rank, size, timeout, name,
+        making<int64_t, std::vector<std::string>, std::chrono::milliseconds>(std::move(meet)));
 }
 
 py::object leaving(const WiresumBackend &backend) {
@@ -192,12 +205,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("crossing", &WiresumBackend::crossing)
         .def_property_readonly("inner", &WiresumBackend::inner);
 
+    py::class_<ReconfigurableBackend, c10d::Backend, UnlockedHolder<ReconfigurableBackend>>(
+        module, "ReconfigurableBackend")
+        .def_property_readonly("members", &ReconfigurableBackend::members);
+
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
                py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"),
                py::arg("narrow_lane_bytes"), py::arg("copies"), py::arg("open_rows"), py::arg("close"),
-               py::arg("afterwards"), py::arg("replay_bytes") = std::nullopt);
+               py::arg("afterwards"), py::arg("replay_bytes"), py::arg("remake"));
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
-               py::arg("open_rows"));
+               py::arg("open_rows"), py::arg("remake"));
+    module.def("reconfigurable", &reconfigurable, py::arg("rank"), py::arg("size"), py::arg("timeout"),
+               py::arg("handle"), py::arg("meet"));
     module.def("ledgers", &Ledger::all);
     module.def("reason_of", &reason_of);
     module.def("set_error_types", &set_error_types);

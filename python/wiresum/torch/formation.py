@@ -1,0 +1,180 @@
+"""How the backend of a group is made from its members, who meet in a store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed import ProcessGroupGloo
+
+from wiresum.errors import WiresumError
+from wiresum.plan.choices import lane_bytes
+from wiresum.torch.bootstrap import Meeting
+from wiresum.torch.connection import Claim, Connection
+from wiresum.torch.replay import Replay
+from wiresum.torch.seats import Seating
+from wiresum.torch.settings import Settings
+
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import GroupName
+
+    from wiresum.torch._c10d import WiresumBackend
+
+logger = logging.getLogger("wiresum.torch")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What all groups of a process are made with.
+
+    Attributes:
+        native: the extension.
+        settings: those of this rank.
+    """
+
+    native: ModuleType
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Members:
+    """Who is in a group: what a Gloo group is made from.
+
+    PyTorch's own options also hold the process group. A backend that kept them would keep the group, which keeps the
+    backend: Gloo's threads would then outlive `destroy_process_group()` and meet the interpreter's end, which aborts
+    the process.
+
+    Attributes:
+        rank: this process.
+        size: number of ranks.
+        timeout: that of collectives, and of ranks that come late.
+        global_ranks: those in the default group; none where it is that group itself.
+        group: its name.
+    """
+
+    rank: int
+    size: int
+    timeout: timedelta
+    global_ranks: list[int]
+    group: str
+
+    @classmethod
+    def of(cls, options: Any) -> Members:
+        """Those of torch's `_DistributedBackendOptions`."""
+        return cls(
+            options.group_rank, options.group_size, options.timeout, options.global_ranks_in_group, options.group_id
+        )
+
+    def without(self, excluded: Sequence[int]) -> Members:
+        """Those who are left, this one among them."""
+        left = [rank for rank in range(self.size) if rank not in excluded]
+        global_ranks = [self.global_ranks[rank] for rank in left] if self.global_ranks else []
+        return replace(self, rank=left.index(self.rank), size=len(left), global_ranks=global_ranks)
+
+
+@dataclass(frozen=True)
+class Formation:
+    """A group that is to be.
+
+    Attributes:
+        tools: what it is made with.
+        members: who is in it.
+        store: where they meet, which no other group uses.
+    """
+
+    tools: Tools
+    members: Members
+    store: Store
+
+    def form(
+        self, claim: Claim | None = None, *, failure: WiresumError | None = None, seating: Seating | None = None
+    ) -> WiresumBackend:
+        """Meets the other members and makes the backend of the group, in the network where all agree.
+
+        Args:
+            claim: on the job, among groups that exist at once; by default those of this store.
+            failure: what went wrong on this rank so far.
+            seating: the plan, and this rank's worker of it, where the settings do not say so.
+
+        Raises:
+            WiresumError: the same on every member.
+        """
+        members = self.members
+        claim = claim or Claim(self.store, members.group)
+        meeting = Meeting(
+            self.store, members.rank, members.size, self.tools.settings, members.timeout,
+            global_ranks=members.global_ranks or None, seating=seating,
+        )  # fmt: skip
+        decision, engine = meeting.agree(claim, failure, is_default_group=not members.global_ranks)
+        if engine is None:
+            return self._unconnected(decision.why_not, partial(self._without, seating))
+        assert meeting.plan is not None  # without one there is no engine
+        connection = Connection(members.group, meeting.plan.digest(), engine, claim)
+        try:
+            own = Seating(meeting.plan, meeting.seats[members.rank])
+            return self._connected(connection, meeting, partial(self._without, own))
+        except BaseException:
+            connection.close()
+            raise
+
+    def _without(self, seating: Seating | None, excluded: Sequence[int]) -> WiresumBackend:
+        """The group of all but these ranks, each on its seat of before."""
+        store = PrefixStore(f"without/{','.join(map(str, sorted(excluded)))}", self.store)
+        return replace(self, members=self.members.without(excluded), store=store).form(seating=seating)
+
+    def _unconnected(self, why_not: str, remake: Callable[[Sequence[int]], WiresumBackend]) -> WiresumBackend:
+        """A group without the network is worth a warning, unless another one has it."""
+        level = logging.INFO if Connection.by_job else logging.WARNING
+        if self.members.rank == 0:
+            logger.log(level, "group '%s' uses Gloo for everything: %s", self.members.group, why_not)
+        backend: WiresumBackend = self.tools.native.unconnected(
+            inner=self._gloo("gloo"),
+            timeout=self.members.timeout,
+            why=why_not,
+            open_rows=partial(self._gloo, "rows"),
+            remake=remake,
+        )
+        return backend
+
+    def _connected(
+        self, connection: Connection, meeting: Meeting, remake: Callable[[Sequence[int]], WiresumBackend]
+    ) -> WiresumBackend:
+        assert meeting.plan is not None  # without one there is no connection
+        settings, job = self.tools.settings, meeting.plan.job
+        backend: WiresumBackend = self.tools.native.connected(
+            inner=self._gloo("gloo"),
+            fallback=self._gloo("not_finite"),
+            timeout=self.members.timeout,
+            engine=connection.abi,
+            min_elements=settings.min_elements,
+            lane_bytes=job.value_bytes,
+            narrow_lane_bytes=lane_bytes(job.lanes, element_bytes=2),
+            # What a job may have to do again elsewhere is sums alone.
+            copies=any(stream.is_exchange for stream in meeting.plan.streams) and not connection.may_leave,
+            open_rows=partial(self._gloo, "rows"),
+            close=connection.close,
+            afterwards=self._gloo("afterwards") if connection.may_leave or meeting.replays else None,
+            replay_bytes=settings.replay_bytes if meeting.replays else None,
+            remake=remake,
+        )
+        connection.keep_books(backend.ledger)
+        connection.follow(backend.leave)
+        if meeting.replays:
+            assert backend.crossing is not None  # it has a group for afterwards
+            connection.replay_by(Replay(self.store, meeting, connection, backend.crossing))
+        return backend
+
+    def _gloo(self, prefix: str) -> ProcessGroupGloo:
+        """A Gloo group as PyTorch itself would make it."""
+        members = self.members
+        store = PrefixStore(prefix, self.store)
+        gloo = ProcessGroupGloo(store, members.rank, members.size, timeout=members.timeout)
+        gloo.options.global_ranks_in_group = members.global_ranks
+        gloo.options.group_name = cast("GroupName", members.group)
+        return gloo
