@@ -1,4 +1,4 @@
-"""Groups whose members come, go and change places: `reconfigure`, `shrink`, and fewer ranks than the plan has workers."""
+"""Groups whose members come, go and change places: `reconfigure`, `shrink`, fewer ranks than the plan has workers."""
 
 from __future__ import annotations
 

@@ -113,7 +113,9 @@ void PendingWork::tell(Reason reason, std::exception_ptr error) {
 }
 
 void PendingWork::call_back(std::exception_ptr error) {
-    if (error) {
+    if (has_called_back_.exchange(true)) {
+        future_->wait();
+    } else if (error) {
         future_->setError(error);
     } else {
         future_->markCompleted(c10::IValue(request_.outputs));
@@ -151,8 +153,11 @@ bool PendingWork::wait(std::chrono::milliseconds timeout) {
                                " ms. This is a defect of Wiresum: please report it."));
         }
     }
-    if (exception_) {
-        std::rethrow_exception(exception_);
+    const std::exception_ptr error = exception_;
+    lock.unlock();
+    call_back(error);
+    if (error) {
+        std::rethrow_exception(error);
     }
     return true;
 }

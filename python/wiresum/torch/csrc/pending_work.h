@@ -1,6 +1,7 @@
 // Handles of collectives that this backend carries itself.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -100,8 +101,9 @@ class PendingWork : public ExplainedWork {
     // From now on wait() gives up after this time. Without such a call it waits as long as anyone can.
     void give_up_after(std::chrono::milliseconds limit);
     void settle(Reason reason, std::exception_ptr error);
-    // The two halves of settle(): tells the books and those who wait, which is quick; calls back, which may
-    // not be.
+    // The two halves of settle(): tells the books and those who wait, which is quick; completes the future,
+    // whose callbacks may not be. Whoever has waited may rely on the future, so the first who gets there
+    // completes it.
     void tell(Reason reason, std::exception_ptr error);
     void call_back(std::exception_ptr error);
     std::string describe() const;
@@ -117,6 +119,7 @@ class PendingWork : public ExplainedWork {
     // Guarded by Work::mutex_.
     Clock::time_point deadline_;
     Reason reason_ = Reason::Pending;
+    std::atomic<bool> has_called_back_{false};
 };
 
 // A collective that the engine may carry.

@@ -1,0 +1,92 @@
+"""The group of torchft's manager whose gradients are summed in the network.
+
+    manager = torchft.Manager(pg=ProcessGroupWiresum(timeout=timedelta(seconds=30)), ...)
+
+At each change of the quorum the replicas that are in it make a group anew: the next incarnation of the plan's job, of
+the seats that they have (`WIRESUM_SEAT`). `docs/elastic.md` is the guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from torch._C._distributed_c10d import AllreduceCoalescedOptions, AllreduceOptions, ProcessGroup, Store, Work
+from torch.futures import Future
+from torchft.process_group import ProcessGroupWrapper
+
+import torch
+from wiresum.torch.formation import Formation, Members
+from wiresum.torch.group import prepare
+
+
+class ProcessGroupWiresum(ProcessGroupWrapper):  # type: ignore[misc]  # torchft has no types
+    """What `torchft.Manager` takes as `pg`.
+
+    A replica that dies is an error at all others `WIRESUM_DEAD_AFTER` seconds later, not at the timeout. An all-reduce
+    that fails does not raise, as torchft's hook of DDP would not survive that: `errored()` has the error, at which the
+    manager looks before it commits a step. Its `wait()` returns False.
+
+    Args:
+        timeout: how long the replicas of a quorum may take to come, and that of collectives.
+    """
+
+    def __init__(self, timeout: timedelta = timedelta(seconds=60)) -> None:
+        super().__init__(timeout)
+        self._error: Exception | None = None
+
+    def _create_pg(self, store: Store, rank: int, world_size: int) -> ProcessGroup:
+        """Called by torchft with a store that no quorum has used, and with this replica's place in this one."""
+        tools, failure = prepare()
+        members = Members(rank, world_size, self._timeout, [], f"torchft quorum {self._quorum_id}")
+        backend = Formation(tools, members, store).form(failure=failure)
+        self._error = None
+        group = ProcessGroup(store, rank, world_size)
+        group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
+        for device in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
+            group._register_backend(torch.device(device), ProcessGroup.BackendType.CUSTOM, backend)
+        return group
+
+    def _wrap_work(self, work: Work, opts: object) -> Work:
+        is_sum = isinstance(opts, AllreduceOptions | AllreduceCoalescedOptions)
+        return _NotedWork(work, self._note) if is_sum else work
+
+    def _note(self, error: Exception) -> None:
+        self._error = self._error or error
+
+    def errored(self) -> Exception | None:
+        """The first error since the replicas met; None if there was none."""
+        return self._error
+
+    def getBackendName(self) -> str:  # noqa: N802 – torch's name
+        """As torchft calls groups of its own."""
+        return "torchft-wiresum"
+
+
+class _NotedWork(Work):
+    """A collective whose error is noted, and does not raise."""
+
+    def __init__(self, work: Work, note: Callable[[Exception], None]) -> None:
+        super().__init__()
+        self._work, self._note = work, note
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        try:
+            return self._work.wait(timeout)
+        except Exception as error:
+            self._note(error)
+            return False
+
+    def block_current_stream(self) -> None:
+        self._work.block_current_stream()
+
+    def get_future(self) -> Future[Any]:
+        return self._work.get_future().then(self._result_of)
+
+    def _result_of(self, ended: Future[Any]) -> Any:
+        try:
+            return ended.value()
+        except Exception as error:
+            self._note(error)
+            return None
