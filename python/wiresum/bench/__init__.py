@@ -42,6 +42,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "coflows": "wiresum.bench.coflows.command:coflows",
         "sim": "wiresum.bench.sim.command:sim",
         "live": "wiresum.bench.live.command:live",
+        "elastic": "wiresum.bench.elastic.command:elastic",
         "kills": "wiresum.bench.kills.command:kills",
         "isolation": "wiresum.bench.isolation.command:isolation",
         "security": "wiresum.bench.security.command:security",

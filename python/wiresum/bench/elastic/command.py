@@ -1,0 +1,37 @@
+"""`wiresum bench elastic`."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import typer
+
+from wiresum.bench.command import Output, command, measuring, show, suitable_engine
+from wiresum.commandline import options
+from wiresum.plan.choices import Engine
+
+Way = Literal["reconfigure", "torchft", "torchft-gloo"]
+"""How members meet anew: by c10d's `reconfigure`, or under torchft's manager, in the network or with its Gloo group."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Whom to kill, how often, and how the others meet."""
+
+    by: Annotated[
+        Way, typer.Option("--by", help="How members meet anew; torchft-gloo is torchft's own group, the rival")
+    ] = "reconfigure"
+    kills: Annotated[int, typer.Option("--kills", min=1, help="Number of kills, one after the other")] = 20
+    workers: Annotated[int, typer.Option("--workers", min=3, help="Number of workers")] = 6
+    engine: Annotated[Engine, options.ENGINE] = suitable_engine()
+    down_s: Annotated[float, typer.Option("--down", min=0, help="Seconds until a killed worker is started again")] = 0.0
+    seed: Annotated[int, typer.Option("--seed", help="Seed that chooses which worker is killed, and when")] = 1
+
+
+@command("Running aggregators", "--by torchft --kills 10", {"kills": "--kills 10"}, quick="--kills 2 --workers 3")
+def elastic(chosen: Options, *, output: Output) -> None:
+    """Kill workers (SIGKILL) of a training that goes on without them and takes them back, and check every step."""
+    from wiresum.bench.elastic.measure import measure
+
+    with measuring(f"{chosen.kills} kills", output) as status:
+        report = measure(chosen, status.reach)
+    show(report, output)
