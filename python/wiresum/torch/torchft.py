@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torch._C._distributed_c10d import AllreduceCoalescedOptions, AllreduceOptions, ProcessGroup, Store, Work
 from torch.futures import Future
@@ -20,33 +20,26 @@ import torch
 from wiresum.torch.formation import Formation, Members
 from wiresum.torch.group import prepare
 
+if TYPE_CHECKING:
+    from torch.distributed.distributed_c10d import GroupName
 
-class ProcessGroupWiresum(ProcessGroupWrapper):  # type: ignore[misc]  # torchft has no types
-    """What `torchft.Manager` takes as `pg`.
 
-    A replica that dies is an error at all others `WIRESUM_DEAD_AFTER` seconds later, not at the timeout. An all-reduce
-    that fails does not raise, as torchft's hook of DDP would not survive that: `errored()` has the error, at which the
-    manager looks before it commits a step. Its `wait()` returns False.
+class NotesErrors(ProcessGroupWrapper):  # type: ignore[misc]  # torchft has no types
+    """A group of torchft whose all-reduces do not raise, as its hook of DDP would not survive that.
 
-    Args:
-        timeout: how long the replicas of a quorum may take to come, and that of collectives.
+    `wait()` returns False, and `errored()` has the error, at which the manager looks before it commits a step.
     """
 
-    def __init__(self, timeout: timedelta = timedelta(seconds=60)) -> None:
-        super().__init__(timeout)
-        self._error: Exception | None = None
+    _error: Exception | None = None
 
-    def _create_pg(self, store: Store, rank: int, world_size: int) -> ProcessGroup:
-        """Called by torchft with a store that no quorum has used, and with this replica's place in this one."""
-        tools, failure = prepare()
-        members = Members(rank, world_size, self._timeout, [], f"torchft quorum {self._quorum_id}")
-        backend = Formation(tools, members, store).form(failure=failure)
+    def configure(self, *arguments: Any, **options: Any) -> None:
+        """Called by torchft at each change of the quorum."""
+        super().configure(*arguments, **options)
         self._error = None
-        group = ProcessGroup(store, rank, world_size)
-        group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
-        for device in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
-            group._register_backend(torch.device(device), ProcessGroup.BackendType.CUSTOM, backend)
-        return group
+
+    def errored(self) -> Exception | None:
+        """The first error since the replicas met; None if there was none."""
+        return self._error
 
     def _wrap_work(self, work: Work, opts: object) -> Work:
         is_sum = isinstance(opts, AllreduceOptions | AllreduceCoalescedOptions)
@@ -55,9 +48,31 @@ class ProcessGroupWiresum(ProcessGroupWrapper):  # type: ignore[misc]  # torchft
     def _note(self, error: Exception) -> None:
         self._error = self._error or error
 
-    def errored(self) -> Exception | None:
-        """The first error since the replicas met; None if there was none."""
-        return self._error
+
+class ProcessGroupWiresum(NotesErrors):
+    """What `torchft.Manager` takes as `pg`.
+
+    A replica that dies is an error at all others `WIRESUM_DEAD_AFTER` seconds later, not at the timeout.
+
+    Args:
+        timeout: how long the replicas of a quorum may take to come, and that of collectives.
+    """
+
+    def __init__(self, timeout: timedelta = timedelta(seconds=60)) -> None:
+        super().__init__(timeout)
+
+    def _create_pg(self, store: Store, rank: int, world_size: int) -> ProcessGroup:
+        """Called by torchft with a store that no quorum has used, and with this replica's place in this one."""
+        tools, failure = prepare()
+        name = f"torchft quorum {self._quorum_id}"
+        members = Members(rank, world_size, self._timeout, [], name)
+        backend = Formation(tools, members, store).form(failure=failure)
+        group = ProcessGroup(store, rank, world_size)
+        group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
+        for device in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:
+            group._register_backend(torch.device(device), ProcessGroup.BackendType.CUSTOM, backend)
+        group._set_group_name(cast("GroupName", name))
+        return group
 
     def getBackendName(self) -> str:  # noqa: N802 – torch's name
         """As torchft calls groups of its own."""

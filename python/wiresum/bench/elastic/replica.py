@@ -14,7 +14,7 @@ from torchft.process_group import ProcessGroup, ProcessGroupGloo
 
 from wiresum.bench.elastic.host import Task, own_address
 from wiresum.bench.elastic.steps import Training, say, until
-from wiresum.torch.torchft import ProcessGroupWiresum
+from wiresum.torch.torchft import NotesErrors, ProcessGroupWiresum
 
 TIMEOUT = timedelta(seconds=20)
 
@@ -27,6 +27,10 @@ class Checkpoints(HTTPTransport[Any]):  # type: ignore[misc]  # torchft has no t
         return str(super().metadata()).replace(socket.gethostname(), own_address())
 
 
+class Gloo(NotesErrors, ProcessGroupGloo):  # type: ignore[misc]
+    """torchft's own group, which is the rival."""
+
+
 def main() -> None:
     """Trains under the manager."""
     task, address = Task.told(), own_address()
@@ -36,7 +40,7 @@ def main() -> None:
     def load(state: dict[str, Any]) -> None:
         training.layers.load_state_dict(state["model"])
 
-    group: ProcessGroup = ProcessGroupWiresum(TIMEOUT) if task.by == "torchft" else ProcessGroupGloo(TIMEOUT)
+    group: ProcessGroup = ProcessGroupWiresum(TIMEOUT) if task.by == "torchft" else Gloo(TIMEOUT)
     manager = Manager(
         pg=group, min_replica_size=1, load_state_dict=load,
         state_dict=lambda: {"model": training.layers.state_dict()}, replica_id=f"seat {os.environ['WIRESUM_SEAT']}",
