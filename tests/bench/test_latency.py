@@ -8,12 +8,18 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from wiresum.bench.latency.command import parse_floats
-from wiresum.bench.latency.measure import ours, place, ratios, to_results
+from wiresum.bench.latency.command import Options, parse_collectives, parse_floats
+from wiresum.bench.latency.measure import cases, ours, place, ratios, to_results
 from wiresum.cli.main import app
 
 RUNS = [
-    {"elements": elements, "backend": backend, "microseconds": microseconds, "reasons": reasons}
+    {
+        "collective": "all_reduce" if elements else "barrier",
+        "elements": elements,
+        "backend": backend,
+        "microseconds": microseconds,
+        "reasons": reasons,
+    }
     for elements, backend, microseconds, reasons in [
         (0, "wiresum", 300.0, {"collective": 20}),
         (0, "gloo", 200.0, {}),
@@ -61,6 +67,21 @@ def test_sizes_are_whole_elements(given):
         parse_floats(given)
 
 
+def test_collectives_have_names():
+    with pytest.raises(typer.BadParameter, match="gather is none of barrier, all_reduce"):
+        parse_collectives("all_gather,gather")
+
+
+def test_parts_of_a_reduce_scatter_are_even():
+    options = Options(collectives=("barrier", "reduce_scatter", "all_gather"), sizes=(4, 64, 1020))
+    found = list(cases(options, 8))
+    assert found == [
+        ("barrier", 0),
+        *[("reduce_scatter", n) for n in (8, 16, 248)],
+        *[("all_gather", n) for n in (1, 16, 255)],
+    ]
+
+
 def test_groups_have_members():
     done = CliRunner().invoke(app, ["bench", "latency", "--workers", "4,1"])
     assert done.exit_code != 0
@@ -85,3 +106,15 @@ def test_a_tiny_run_tells_shares_from_sums():
 @pytest.mark.needs("namespaces")
 def test_the_network_may_be_given_every_sum():
     assert tiny("--min-elements", "1") == {0: {"shared"}, 4: {"summed"}, 2048: {"summed"}}
+
+
+@pytest.mark.needs("namespaces")
+def test_every_kind_is_one_exchange_and_checked():
+    kinds = "broadcast,reduce,reduce_scatter,all_gather"
+    words = ["bench", "latency", "--quick", "--calls", "5", "--engine", "udp", "--json", "--collectives", kinds]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    results = [result for result in json.loads(done.stdout)["results"] if result["backend"] == "wiresum"]
+    assert {result["collective"] for result in results} == set(kinds.split(","))
+    small = [result for result in results if result["bytes"] <= 8]
+    assert all(set(result["reasons"]) == {"shared"} for result in small), small

@@ -20,6 +20,8 @@ from wiresum.commandline.groups import repeated, text
 from wiresum.plan.choices import FLOAT32_BYTES, Engine
 from wiresum.torch.settings import DEFAULT_MIN_ELEMENTS
 
+COLLECTIVES = ("barrier", "all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
+"""What can be timed. Of a reduce-scatter the size is that of the input, of an all-gather that of each rank's share."""
 DEFAULT_SIZES = "4B,64B,256B,1020B,1KiB,2KiB"
 """One element to 512: 1020 B is the largest tensor that goes to Gloo by default, 1 KiB the smallest that does not."""
 
@@ -39,6 +41,19 @@ def parse_floats(given: str) -> tuple[int, ...]:
     return sizes
 
 
+def parse_collectives(given: str) -> tuple[str, ...]:
+    """Names from `barrier,all_reduce`.
+
+    Raises:
+        typer.BadParameter: one is none.
+    """
+    names = tuple(name.strip() for name in given.split(","))
+    unknown = [name for name in names if name not in COLLECTIVES]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]} is none of {', '.join(COLLECTIVES)}", param_hint="--collectives")
+    return names
+
+
 @dataclass(frozen=True)
 class Options:
     """What to measure.
@@ -51,9 +66,12 @@ class Options:
     workers: Annotated[tuple[int, ...], typer.Option("--workers", "-n", help="Numbers of hosts, comma-separated")] = (
         counts("4,8", "--workers", least=2)
     )
-    sizes: Annotated[tuple[int, ...], typer.Option("--sizes", help="Sizes of the float32 tensor, comma-separated")] = (
-        text(DEFAULT_SIZES, parse_floats)
-    )
+    collectives: Annotated[
+        tuple[str, ...], typer.Option("--collectives", help=f"What to time, comma-separated: {', '.join(COLLECTIVES)}")
+    ] = text("barrier,all_reduce", parse_collectives)
+    sizes: Annotated[
+        tuple[int, ...], typer.Option("--sizes", help="Sizes of a rank's float32 tensor, comma-separated")
+    ] = text(DEFAULT_SIZES, parse_floats)
     calls: Annotated[
         int, typer.Option("--calls", min=1, help="Number of collectives in a run, one after the other")
     ] = 200
@@ -71,13 +89,17 @@ class Options:
 @command(
     "All-reduces and trainings",
     "--workers 4 --sizes 4B,2KiB --min-elements 1",
-    {"latency": "", "latency-network": "--min-elements 1"},
+    {
+        "latency": "",
+        "latency-network": "--min-elements 1",
+        "latency-kinds": "--collectives broadcast,reduce,reduce_scatter,all_gather --sizes 64B,1KiB,4KiB",
+    },
     quick="--workers 2 --sizes 4B,2KiB --calls 20 --runs 1",
 )
 def latency(chosen: Options, *, output: Output) -> None:
-    """Time barriers and the smallest all-reduces on links without a rate, beside Gloo, and say who did them."""
+    """Time barriers and other small collectives on links without a rate, beside Gloo, and say who did them."""
     from wiresum.bench.latency import measure as benchmark
 
-    with measuring("barriers and small all-reduces", output) as status:
+    with measuring("small collectives", output) as status:
         report = benchmark.measure(chosen, status.say)
     show(report, output)

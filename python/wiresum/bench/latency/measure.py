@@ -22,8 +22,8 @@ from wiresum.torch.reason import Reason
 
 AIMS = {4: 0.75, 8: 0.6}
 """The product's time over Gloo's, by number of ranks."""
-BARRIER = 0
-"""Stands for a barrier among numbers of elements."""
+BARRIER = "barrier"
+"""It has no size."""
 Runs = list[dict[str, Any]]
 
 
@@ -40,7 +40,8 @@ def measure(options: Options, progress: Callable[[str], None] = lambda line: Non
     results: list[Result] = []
     notes: list[str] = []
     for workers in options.workers:
-        progress(f"{workers} workers: barriers, and sums of {', '.join(f'{size} B' for size in options.sizes)}")
+        sizes = ", ".join(f"{size} B" for size in options.sizes)
+        progress(f"{workers} workers: {', '.join(options.collectives)} of {sizes}")
         view = run(options, workers)
         results += to_results(workers, view["runs"])
         notes += [f"{workers} ranks: {line}" for line in [*view["left_out"], *view["report"].splitlines()]]
@@ -59,10 +60,9 @@ def run(options: Options, workers: int) -> dict[str, Any]:
     topology = star(workers, None)
     with Testbed(topology, plan(topology, Job(), PlanOptions(engine=options.engine)), loopback=False) as bed:
         output = Path(bed.folder) / "latency.json"
-        elements = [BARRIER, *(size // FLOAT32_BYTES for size in options.sizes)]
         task = Task(
             backends=[PRODUCT, *options.against],
-            sizes=elements,
+            cases=list(cases(options, workers)),
             min_elements=options.min_elements,
             calls=options.calls,
             repeats=options.repeats,
@@ -73,18 +73,33 @@ def run(options: Options, workers: int) -> dict[str, Any]:
         return {**json.loads(output.read_text()), "left_out": bed.left_out}
 
 
+def cases(options: Options, workers: int) -> Iterator[tuple[str, int]]:
+    """Each collective with each number of elements, which ranks can share evenly where they have to."""
+    for collective in options.collectives:
+        if collective == BARRIER:
+            yield collective, 0
+            continue
+        sizes = [size // FLOAT32_BYTES for size in options.sizes]
+        if collective == "reduce_scatter":
+            sizes = [max(workers, elements // workers * workers) for elements in sizes]
+        yield from ((collective, elements) for elements in dict.fromkeys(sizes))
+
+
 def to_results(workers: int, runs: Runs) -> list[Result]:
     """One for each collective, size and backend, in the order in which they were measured."""
-    cases = dict.fromkeys((each["elements"], each["backend"]) for each in runs)
-    return [_to_result(workers, *case, [r for r in runs if (r["elements"], r["backend"]) == case]) for case in cases]
+
+    def case(run: dict[str, Any]) -> tuple[str, int, str]:
+        return run["collective"], run["elements"], run["backend"]
+
+    return [_to_result(workers, *one, [r for r in runs if case(r) == one]) for one in dict.fromkeys(map(case, runs))]
 
 
-def _to_result(workers: int, elements: int, backend: str, runs: Runs) -> Result:
+def _to_result(workers: int, collective: str, elements: int, backend: str, runs: Runs) -> Result:
     reasons: Counter[str] = Counter()
     for each in runs:
         reasons.update(each["reasons"])
     extra = {
-        "collective": "all_reduce" if elements else "barrier",
+        "collective": collective,
         "bytes": elements * FLOAT32_BYTES,
         "workers": workers,
         "backend": backend,
@@ -95,7 +110,7 @@ def _to_result(workers: int, elements: int, backend: str, runs: Runs) -> Result:
 
 def _case(extra: dict[str, Any]) -> str:
     """What was measured, for people."""
-    what = f"all_reduce of {extra['bytes']} B" if extra["bytes"] else "barrier"
+    what = f"{extra['collective']} of {extra['bytes']} B" if extra["bytes"] else extra["collective"]
     return f"{extra['workers']} ranks, {what}"
 
 

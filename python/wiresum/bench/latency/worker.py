@@ -1,4 +1,4 @@
-"""One rank of `wiresum bench latency`: barriers and small all-reduces through every backend in turn."""
+"""One rank of `wiresum bench latency`: small collectives through every backend in turn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +28,7 @@ class Task(RankTask):
 
     Attributes:
         backends: of torch.distributed.
-        sizes: elements of the float32 tensors that are summed; 0 stands for a barrier.
+        cases: collectives, and the elements of the float32 tensor that a rank passes; 0 for a barrier.
         min_elements: below which sums go through Gloo.
         calls: collectives in a run.
         repeats: measured runs of each.
@@ -38,7 +37,7 @@ class Task(RankTask):
     """
 
     backends: list[str]
-    sizes: list[int]
+    cases: list[tuple[str, int]]
     min_elements: int
     calls: int
     repeats: int
@@ -50,41 +49,66 @@ class Calls:
     """One collective again and again, each timed by itself and checked.
 
     Args:
-        elements: of the tensor that is summed; 0: a barrier.
+        collective: which.
+        elements: of the tensor that a rank passes; 0: a barrier.
         group: whose collective it is.
     """
 
-    def __init__(self, elements: int, group: dist.ProcessGroup) -> None:
-        size = group.size()
-        self._mine = torch.full((elements,), float(group.rank() + 1))
-        self._sum = torch.full((elements,), size * (size + 1) / 2)
+    def __init__(self, collective: str, elements: int, group: dist.ProcessGroup) -> None:
+        rank, size = group.rank(), group.size()
+        self._begin = getattr(self, f"_{collective}")
+        self._collective, self._group = collective, group
+        self._mine = torch.full((elements,), rank + 1.0)
+        total = torch.full((elements,), size * (size + 1) / 2)
+        part = elements // size
+        gathered = torch.arange(1.0, size + 1).repeat_interleave(elements)
+        expected = {
+            "all_reduce": total, "reduce": total if rank == 0 else None, "broadcast": torch.ones(elements),
+            "reduce_scatter": total[:part], "all_gather": gathered,
+        }  # fmt: skip
+        self._expected = expected.get(collective)
         self._tensor = torch.empty(elements)
-        self._group = group
+        outputs = {"reduce_scatter": torch.empty(part), "all_gather": torch.empty_like(gathered)}
+        self._output = outputs.get(collective, self._tensor)
 
     def run(self, calls: int) -> list[tuple[float, dist.Work]]:
         """Seconds of each call on this rank, and its handle.
 
         Raises:
-            SystemExit: a sum is wrong.
+            SystemExit: a result is wrong.
         """
-        begin = self._all_reduce if len(self._mine) else self._barrier
-        return [self._timed(begin) for _ in range(calls)]
+        return [self._timed() for _ in range(calls)]
 
-    def _timed(self, begin: Callable[[], Any]) -> tuple[float, dist.Work]:
+    def _timed(self) -> tuple[float, dist.Work]:
         self._tensor.copy_(self._mine)
         start = time.perf_counter()
-        work = begin()
+        work = self._begin()
         work.wait()
         seconds = time.perf_counter() - start
-        if len(self._mine) and not torch.equal(self._tensor, self._sum):
-            raise SystemExit(f"rank {self._group.rank()} has a wrong sum of {len(self._mine)}; please report this")
+        if self._expected is not None and not torch.equal(self._output, self._expected):
+            raise SystemExit(
+                f"rank {self._group.rank()} has a wrong result of {self._collective} of {len(self._mine)} elements; "
+                "please report this"
+            )
         return seconds, work
+
+    def _barrier(self) -> Any:
+        return dist.barrier(self._group, async_op=True)
 
     def _all_reduce(self) -> Any:
         return dist.all_reduce(self._tensor, group=self._group, async_op=True)
 
-    def _barrier(self) -> Any:
-        return dist.barrier(self._group, async_op=True)
+    def _reduce(self) -> Any:
+        return dist.reduce(self._tensor, 0, group=self._group, async_op=True)
+
+    def _broadcast(self) -> Any:
+        return dist.broadcast(self._tensor, 0, group=self._group, async_op=True)
+
+    def _reduce_scatter(self) -> Any:
+        return dist.reduce_scatter_tensor(self._output, self._tensor, group=self._group, async_op=True)
+
+    def _all_gather(self) -> Any:
+        return dist.all_gather_into_tensor(self._output, self._tensor, group=self._group, async_op=True)
 
 
 def measure(calls: Calls, task: Task, backend: str, starts: Starts) -> dict[str, Any]:
@@ -104,11 +128,11 @@ def main() -> None:
     with joined_by_each(task.backends, task.output) as (groups, starts):
         runs = []
         for repeat in range(task.warmups + task.repeats):
-            for elements in task.sizes:
+            for collective, elements in task.cases:
                 for backend, group in groups.items():
-                    found = measure(Calls(elements, group), task, backend, starts)
+                    found = measure(Calls(collective, elements, group), task, backend, starts)
                     if repeat >= task.warmups:
-                        runs.append({"elements": elements, "backend": backend, **found})
+                        runs.append({"collective": collective, "elements": elements, "backend": backend, **found})
         write(task.output, {"runs": runs, "report": account_of(task.backends)})
 
 
