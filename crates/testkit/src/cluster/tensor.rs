@@ -108,7 +108,7 @@ impl Tensor {
         self
     }
 
-    /// Of this rank of a group of so many.
+    /// The same tensor for this rank of a group of so many.
     pub fn of_rank(self, rank: usize, ranks: usize) -> Self {
         (self.lock().rank, self.lock().ranks) = (rank, ranks);
         self

@@ -1,4 +1,4 @@
-"""What kills of workers cost those who go on, and when a worker is back."""
+"""Kills of workers, and what they cost those who go on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RECOVERY_S = 120.0
 FEWEST_LEFT = 2
 """Members that go on after a kill."""
 WARMUP_STEPS = 5
-"""Of each epoch, before a kill: DDP arranges its buckets in the first step."""
+"""Steps of each epoch before a kill: DDP arranges its buckets in the first."""
 FEWEST_PAUSE_S, MOST_PAUSE_S = 0.1, 0.6
 DEAD_AFTER_S = 1.0
 POLL_S = 0.01

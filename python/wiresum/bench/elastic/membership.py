@@ -1,4 +1,4 @@
-"""Who is in a job whose workers come and go: what a scheduler would tell them, by way of a store.
+"""The members of a job whose workers come and go: what a scheduler would tell them, by way of a store.
 
 Workers announce themselves when they start and when a collective has failed; hosts say whose process has ended. Once
 all who are alive have announced themselves, they are the members of the next epoch.
