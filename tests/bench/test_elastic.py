@@ -67,7 +67,7 @@ def test_steps_have_to_be_equal_but_for_the_last_of_a_killed_worker() -> None:
 def test_a_watch_reads_what_workers_print() -> None:
     watch = Watch()
     said = {"seat": 3, "pid": 77, "at": 5.0}
-    watch.take(3, False, json.dumps({**said, "step": 9, "checksum": 4, "epoch": 2, "members": 3}))
+    watch.take(3, False, '{"seat": 3, "pi' + json.dumps({**said, "step": 9, "checksum": 4, "epoch": 2, "members": 3}))
     watch.take(3, False, json.dumps({**said, "lost": "worker w1"}))
     watch.take(3, True, "Traceback")
     assert watch.steps == [Step(3, 77, 9, 4, 2, 3, 5.0)]

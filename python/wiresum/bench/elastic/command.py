@@ -27,7 +27,12 @@ class Options:
     seed: Annotated[int, typer.Option("--seed", help="Seed that chooses which worker is killed, and when")] = 1
 
 
-@command("Running aggregators", "--by torchft --kills 10", {"elastic": "", "elastic-torchft": "--by torchft"}, quick="--kills 2 --workers 3")
+@command(
+    "Running aggregators",
+    "--by torchft --kills 10",
+    {"elastic": "", "elastic-torchft": "--by torchft"},
+    quick="--kills 2 --workers 3",
+)
 def elastic(chosen: Options, *, output: Output) -> None:
     """Kill workers (SIGKILL) of a training that goes on without them and takes them back, and check every step."""
     from wiresum.bench.elastic.measure import measure

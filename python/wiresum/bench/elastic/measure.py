@@ -68,10 +68,11 @@ class Watch:
 
     def take(self, _rank: int, is_error: bool, line: str) -> None:
         """A line of a worker."""
-        if is_error or not line.startswith("{"):
+        begins = line.rfind('{"seat"')  # a killed worker's last line may have no end
+        if is_error or begins < 0:
             self.errors.append(line)
             return
-        seen = json.loads(line)
+        seen = json.loads(line[begins:])
         if "lost" in seen:
             self.lost.append((seen["seat"], seen["at"]))
             return
