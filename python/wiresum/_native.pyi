@@ -652,7 +652,7 @@ class Engine:
     def lost(self) -> tuple[int, str] | None:
         """The rank of another worker that is lost, and what has become of it; None while there is none.
 
-        Told where the engine outlives workers, so that it ends no collective; those that are open wait in vain.
+        Collectives end with that, unless the engine outlives workers: then those that are open wait in vain.
         """
 
     def await_children(self, k: int) -> None:

@@ -87,6 +87,29 @@ def test_a_stopped_rank_is_named_and_told_when_it_goes_on(node: Deployment) -> N
         assert "has taken this worker (w1, rank 1) for dead" in own.message
 
 
+def gather_by_gloo() -> None:
+    """Elements of a type, and so many, that Gloo has them."""
+    mine = torch.ones(5000, dtype=torch.float64)
+    dist.all_gather_into_tensor(torch.empty(15_000, dtype=torch.float64), mine)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL], ids=["stopped", "killed"])
+def test_what_gloo_has_names_it_too(node: Deployment, number: signal.Signals) -> None:
+    """Gloo waits for a stopped process until the timeout, and says of a killed one that a connection was reset."""
+    with three(node) as world:
+        world.run(sum_of_ones)
+        world.run(gather_by_gloo)
+        lost = world.processes[1].pid
+        assert lost is not None
+        threading.Timer(WHILE_OPEN_S, os.kill, (lost, number)).start()
+        for _ in range(2):
+            for failure in world.try_to_run(gather_by_gloo, ranks=[0, 2]):
+                assert isinstance(failure, Failure)
+                assert failure.kind == "WorkerLostError", failure.trace
+                assert "all_gather_single through Gloo: worker w1 (rank 1" in failure.message
+        world.processes[1].kill()
+
+
 def compute() -> float:
     """Nobody else gets Python's lock meanwhile."""
     if dist.get_rank() == 1:

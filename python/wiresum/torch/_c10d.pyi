@@ -46,6 +46,9 @@ class Crossing:
     def leave(self) -> None:
         """Has the ranks meet; the engine has been told that the network serves the job no more."""
 
+    def lose(self, why: str) -> None:
+        """A rank is lost for good: what Gloo has, and gets, ends with a `WorkerLostError` of these words."""
+
     def hold(self) -> int:
         """Holds back what comes from now on; returns how many collectives the network or Gloo have been given."""
 
@@ -87,12 +90,13 @@ def connected(
     afterwards: ProcessGroupGloo | None,
     replay_bytes: int | None,
     remake: Callable[[Sequence[int]], WiresumBackend],
+    loss_known_after: timedelta = ...,
 ) -> WiresumBackend:
     """Make the backend of a group that sums in the network, and by `afterwards` where it may go on without it.
 
     For that it keeps `replay_bytes` of collectives; None for all that are under way.
     A float32 takes `lane_bytes` on its way, an element of 16 bits `narrow_lane_bytes`. `remake` makes the group of all
-    ranks but some.
+    ranks but some. What fails in Gloo waits `loss_known_after` for the name of a rank that is lost.
     """
 
 def unconnected(

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("wiresum.torch")
 
+LOSS_TOLD_S = 1.0
+"""Seconds beyond WIRESUM_DEAD_AFTER for a rank to learn of another one's loss: of heartbeats, and of looking."""
+
 
 @dataclass(frozen=True)
 class Tools:
@@ -147,6 +150,7 @@ class Formation:
     ) -> WiresumBackend:
         assert meeting.plan is not None  # without one there is no connection
         settings, job = self.tools.settings, meeting.plan.job
+        tells_losses = meeting.replays and settings.dead_after_s > 0
         backend: WiresumBackend = self.tools.native.connected(
             inner=self._gloo("gloo"),
             fallback=self._gloo("not_finite"),
@@ -162,6 +166,7 @@ class Formation:
             afterwards=self._gloo("afterwards") if connection.may_leave or meeting.replays else None,
             replay_bytes=settings.replay_bytes if meeting.replays else None,
             remake=remake,
+            loss_known_after=timedelta(seconds=settings.dead_after_s + LOSS_TOLD_S if tells_losses else 0),
         )
         connection.keep_books(backend.ledger)
         connection.follow(backend.leave)

@@ -92,6 +92,8 @@ class Replay:
             # asks for the name of its address, and a group must not wait for a slow name server.
             self._store = PrefixStore("replay", self._store.clone())
             while not self._closing.wait(LOOK_S):
+                if self._is_ended():
+                    return
                 departure = self._departure()
                 if departure is not None:
                     self._leave(departure)
@@ -117,6 +119,13 @@ class Replay:
 
     def _write(self, what: str, text: str) -> None:
         self._store.set(self._key(what), text)
+
+    def _is_ended(self) -> bool:
+        """Whether a rank is lost that the group does not go on without. Gloo would wait for it."""
+        lost = None if self._meeting.outlives else self._connection.engine.lost()
+        if lost is not None:
+            self._crossing.lose(lost[1])
+        return lost is not None
 
     def _departure(self) -> Departure | None:
         """What the first rank has said that has lost its node, or another rank; None while none has."""

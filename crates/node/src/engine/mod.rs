@@ -380,8 +380,8 @@ impl Engine {
         self.gone.get().map(String::as_str)
     }
 
-    /// The rank of a worker that is lost, and what has become of it, once there is one: told where
-    /// [`Options::outlives_workers`] keeps it from ending collectives, which then wait in vain.
+    /// The rank of a worker that is lost, and what has become of it, once there is one. Collectives end with that, unless
+    /// [`Options::outlives_workers`] has them wait in vain.
     #[must_use]
     pub fn lost(&self) -> Option<(u32, &str)> {
         self.lost.get().map(|(rank, why)| (*rank, why.as_str()))

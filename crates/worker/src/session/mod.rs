@@ -98,7 +98,7 @@ pub enum Event {
     HeldUp(Failure),
     /// A node is gone, as [`Session::watch_nodes`] has asked, and this is what a round will fail with. Told once.
     NodeGone(Failure),
-    /// A worker is lost, as [`Session::outlive_workers`] has asked to be told. Told once, of the first.
+    /// A worker is lost, which ends the job unless [`Session::outlive_workers`] was called. Told once, of the first.
     WorkerLost(Failure),
     /// A round is done; rounds finish in order of submission, but those of [shares](crate::Kind::is_share), which need
     /// not wait for earlier ones.
@@ -289,7 +289,12 @@ impl Session {
         let taken = self.streams.handle_datagram(source, datagram, &mut self.rounds, now);
         match taken.map_err(|failure| failure.by_rank(self.rounds.format.members)) {
             Err(failure) if self.outlives(&failure) => self.tell_of_loss(failure),
-            Err(failure) => return self.fail(failure),
+            Err(failure) => {
+                if matches!(failure, Failure::WorkerLost { is_own: false, .. }) {
+                    self.tell(Event::WorkerLost(failure.clone()));
+                }
+                return self.fail(failure);
+            }
             Ok(()) => self.advance(),
         }
         if !self.has_joined && self.streams.has_joined() {

@@ -111,6 +111,7 @@ class Kill:
 class Killer:
     """Kills workers of one training."""
 
+    bed: Testbed
     options: Options
     watch: Watch
     stop_file: Path
@@ -135,10 +136,15 @@ class Killer:
 
     def _kill(self, chance: random.Random) -> Kill:
         members = self.watch.training()
-        victim = chance.choice(sorted(members, key=lambda step: step.seat))
+        # The first host has the store, or the lighthouse, which its link leads to.
+        fit = [step for step in members if step.seat > 0 or self.options.how == "kill"]
+        victim = chance.choice(sorted(fit, key=lambda step: step.seat))
         left = {step.seat for step in members} - {victim.seat}
         errors, at = len(self.watch.lost), time.monotonic()
-        os.kill(victim.pid, signal.SIGKILL)
+        if self.options.how == "cut":
+            self._set_link(victim.seat, "down")
+        else:
+            os.kill(victim.pid, signal.SIGKILL)
 
         def have_stepped() -> bool:
             return all((step := self.watch.last[seat]).at > at and step.epoch > victim.epoch for seat in left)
@@ -149,7 +155,15 @@ class Killer:
             min(step.at for step in self.watch.steps[-5000:] if step.seat == seat and step.epoch > victim.epoch)
             for seat in left
         )
+        if self.options.how == "cut":
+            os.kill(victim.pid, signal.SIGKILL)
+            self._set_link(victim.seat, "up")
         return Kill(len(left), max(told, default=stepped) - at, stepped - at, victim.pid)
+
+    def _set_link(self, seat: int, state: str) -> None:
+        node = self.bed.workers[seat]
+        for interface in self.bed.interfaces(node):
+            self.bed.spawn(node, ["ip", "link", "set", interface, state]).wait()
 
     def _wait_until(self, condition: Callable[[], bool], what: str, within_s: float) -> None:
         deadline = time.monotonic() + within_s
@@ -171,7 +185,7 @@ def measure(options: Options, progress: Progress) -> Report:
     with Testbed(topology, planned) as bed:
         stop_file = bed.folder / "stop"
         watch = Watch()
-        killer = Killer(options, watch, stop_file, progress)
+        killer = Killer(bed, options, watch, stop_file, progress)
         task = Task(options.by, options.workers, options.down_s, str(stop_file))
         command = [sys.executable, "-m", "wiresum.bench.elastic.host", task.to_json()]
         thread = threading.Thread(target=killer.kill_and_stop, daemon=True)
@@ -224,6 +238,7 @@ def to_report(options: Options, kills: list[Kill], watch: Watch, repeated: int) 
     ]
     parameters = {
         "by": options.by,
+        "how": options.how,
         "kills": len(kills),
         "workers": options.workers,
         "survivors": sorted({kill.survivors for kill in kills}),

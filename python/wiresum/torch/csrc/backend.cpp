@@ -28,6 +28,7 @@ std::shared_ptr<GroupContext> context_for(c10::intrusive_ptr<c10d::Backend> inne
     group->set_groups({std::move(inner), network ? network->fallback : nullptr, nullptr});
     if (network && network->afterwards) {
         group->going_over = std::make_shared<GoingOver>(network->afterwards, memory_of(*network));
+        group->loss_known_after = network->loss_known_after;
     }
     return group;
 }
@@ -103,11 +104,17 @@ void Crossing::go_on_without(std::shared_ptr<const Remaining> remaining,
 void Crossing::leave() {
     if (next) {
         const GroupContext::Groups before = group->groups();
+        group->note_loss(next->remaining->lost, false);
         group->set_groups(std::move(*next));
         next.reset();
         before.inner->abort();
     }
     submissions->leave(going_over);
+}
+
+void Crossing::lose(const std::string &why) const {
+    group->note_loss(why, true);
+    group->groups().inner->abort();
 }
 
 // --- Through the network
@@ -215,7 +222,19 @@ WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool 
         return carry(std::move(request), true);
     }
     ledger()->count(row_of(request, reason), size_of(request.inputs));
-    return c10::make_intrusive<DelegatedWork>(to_gloo(), reason);
+    return delegate(to_gloo, request.collective, reason);
+}
+
+WorkPtr WiresumBackend::delegate(const Delegate &to_gloo, const char *collective, Reason reason) {
+    if (const GroupContext::Loss loss = group_->loss(); loss.is_final) {
+        throw lost_in_gloo(collective, loss);
+    }
+    return c10::make_intrusive<DelegatedWork>(to_gloo(), reason, group_, collective);
+}
+
+WorkPtr WiresumBackend::delegate(const Delegate &to_gloo, const char *collective, const Tensors &tensors) {
+    count_delegated(collective, tensors);
+    return delegate(to_gloo, collective, Reason::Collective);
 }
 
 Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
@@ -285,65 +304,60 @@ void WiresumBackend::count_delegated(const char *collective, const Tensors &tens
 
 WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
     ledger()->count(row_of("all_reduce", tensors, options.reduceOp, Reason::Layout), size_of(tensors));
-    return c10::make_intrusive<DelegatedWork>(inner()->allreduce_sparse(tensors, options), Reason::Layout);
+    return delegate([&] { return inner()->allreduce_sparse(tensors, options); }, "all_reduce",
+                    Reason::Layout);
 }
 
 WorkPtr WiresumBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
                                             const c10d::AllgatherOptions &options) {
-    count_delegated("all_gather_coalesced", inputs);
-    return inner()->allgather_coalesced(outputs, inputs, options);
+    return delegate([&] { return inner()->allgather_coalesced(outputs, inputs, options); },
+                    "all_gather_coalesced", inputs);
 }
 
 WorkPtr WiresumBackend::all_gather_single_coalesced(Tensors &outputs, Tensors &inputs,
                                                     const c10d::AllgatherOptions &options) {
-    count_delegated("all_gather_single_coalesced", inputs);
-    return inner()->all_gather_single_coalesced(outputs, inputs, options);
+    return delegate([&] { return inner()->all_gather_single_coalesced(outputs, inputs, options); },
+                    "all_gather_single_coalesced", inputs);
 }
 
 WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
                                const c10d::GatherOptions &options) {
-    count_delegated("gather", inputs);
-    return inner()->gather(outputs, inputs, options);
+    return delegate([&] { return inner()->gather(outputs, inputs, options); }, "gather", inputs);
 }
 
 WorkPtr WiresumBackend::gather_single(at::Tensor &output, at::Tensor &input,
                                       const c10d::GatherOptions &options) {
-    count_delegated("gather_single", {input});
-    return inner()->gather_single(output, input, options);
+    return delegate([&] { return inner()->gather_single(output, input, options); }, "gather_single", {input});
 }
 
 WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                                 const c10d::ScatterOptions &options) {
-    count_delegated("scatter", outputs);
-    return inner()->scatter(outputs, inputs, options);
+    return delegate([&] { return inner()->scatter(outputs, inputs, options); }, "scatter", outputs);
 }
 
 WorkPtr WiresumBackend::all_to_all_single(at::Tensor &output, at::Tensor &input,
                                           std::vector<int64_t> &output_sizes,
                                           std::vector<int64_t> &input_sizes,
                                           const c10d::AllToAllOptions &options) {
-    count_delegated("all_to_all_single", {input});
-    return inner()->all_to_all_single(output, input, output_sizes, input_sizes, options);
+    return delegate(
+        [&] { return inner()->all_to_all_single(output, input, output_sizes, input_sizes, options); },
+        "all_to_all_single", {input});
 }
 
 WorkPtr WiresumBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
-    count_delegated("all_to_all", inputs);
-    return inner()->alltoall(outputs, inputs, options);
+    return delegate([&] { return inner()->alltoall(outputs, inputs, options); }, "all_to_all", inputs);
 }
 
 WorkPtr WiresumBackend::send(Tensors &tensors, int destination, int tag) {
-    count_delegated("send", tensors);
-    return inner()->send(tensors, destination, tag);
+    return delegate([&] { return inner()->send(tensors, destination, tag); }, "send", tensors);
 }
 
 WorkPtr WiresumBackend::recv(Tensors &tensors, int source, int tag) {
-    count_delegated("recv", tensors);
-    return inner()->recv(tensors, source, tag);
+    return delegate([&] { return inner()->recv(tensors, source, tag); }, "recv", tensors);
 }
 
 WorkPtr WiresumBackend::recvAnysource(Tensors &tensors, int tag) {
-    count_delegated("recv", tensors);
-    return inner()->recvAnysource(tensors, tag);
+    return delegate([&] { return inner()->recvAnysource(tensors, tag); }, "recv", tensors);
 }
 
 WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
@@ -357,8 +371,7 @@ WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
                       timeout_of(options.timeout)},
                      true);
     }
-    count_delegated("barrier", {});
-    return inner()->barrier(options);
+    return delegate([&] { return inner()->barrier(options); }, "barrier", {});
 }
 
 void WiresumBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {

@@ -33,6 +33,8 @@ struct Network {
     bool copies;
     // Sums when the job has left the network; null where it may not.
     c10::intrusive_ptr<c10d::Backend> afterwards;
+    // WIRESUM_DEAD_AFTER, and what it takes to tell; zero where nobody is told who is lost.
+    std::chrono::milliseconds loss_known_after;
     // WIRESUM_REPLAY: bytes that may be kept for that; none where another setting has the job leave.
     std::optional<uint64_t> replay_bytes;
     // Closes the engine, which ends every open collective first. Called once, without Python's lock.
@@ -53,6 +55,8 @@ struct Crossing {
                        c10::intrusive_ptr<c10d::Backend> fallback,
                        c10::intrusive_ptr<c10d::Backend> afterwards);
     void leave();
+    // A rank is lost for good: what Gloo has, and gets, ends with an error of these words.
+    void lose(const std::string &why) const;
     uint64_t hold() const { return submissions->hold(*going_over); }
     void go_on(uint64_t first, const wiresum_engine_abi *engine) const {
         submissions->go_on(first, engine, going_over);
@@ -166,6 +170,10 @@ class WiresumBackend final : public c10d::Backend {
 
     // Hands a request to the network, or to Gloo where the network cannot take it, or it is of a form that is
     // Gloo's.
+    c10::intrusive_ptr<c10d::Work> delegate(const Delegate &to_gloo, const char *collective, Reason reason);
+    // The same for what is Gloo's anyway, and its place in the books.
+    c10::intrusive_ptr<c10d::Work> delegate(const Delegate &to_gloo, const char *collective,
+                                            const std::vector<at::Tensor> &tensors);
     c10::intrusive_ptr<c10d::Work> carry_or(const Delegate &to_gloo, Request request, bool is_ours);
     Reason decide_on(const Request &request, bool is_ours) const;
     // By the network, as sums or copies, or in the packets that open a collective.

@@ -100,9 +100,16 @@ connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_p
           std::chrono::milliseconds timeout, const py::capsule &engine, int64_t min_elements,
           int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_rows, py::object close,
           const c10::intrusive_ptr<c10d::Backend> &afterwards, std::optional<uint64_t> replay_bytes,
-          py::object remake) {
+          py::object remake, std::chrono::milliseconds loss_known_after) {
     const LaneBytes bytes{lane_bytes, narrow_lane_bytes};
-    Network network{engine_in(engine),        fallback, min_elements, bytes, copies, afterwards, replay_bytes,
+    Network network{engine_in(engine),
+                    fallback,
+                    min_elements,
+                    bytes,
+                    copies,
+                    afterwards,
+                    loss_known_after,
+                    replay_bytes,
                     closing(std::move(close))};
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string(),
                                                making(std::move(open_rows)),
@@ -195,6 +202,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def("go_on_without", &go_on_without, py::arg("ranks"), py::arg("lost"), py::arg("inner"),
              py::arg("fallback"), py::arg("afterwards"), py::call_guard<py::gil_scoped_release>())
         .def("leave", &Crossing::leave, py::call_guard<py::gil_scoped_release>())
+        .def("lose", &Crossing::lose, py::arg("why"), py::call_guard<py::gil_scoped_release>())
         .def("hold", &Crossing::hold, py::call_guard<py::gil_scoped_release>())
         .def("go_on", &go_on, py::arg("first"), py::arg("engine"))
         .def("fail", &Crossing::fail, py::arg("why"), py::call_guard<py::gil_scoped_release>());
@@ -212,7 +220,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
                py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"),
                py::arg("narrow_lane_bytes"), py::arg("copies"), py::arg("open_rows"), py::arg("close"),
-               py::arg("afterwards"), py::arg("replay_bytes"), py::arg("remake"));
+               py::arg("afterwards"), py::arg("replay_bytes"), py::arg("remake"),
+               py::arg("loss_known_after") = std::chrono::milliseconds(0));
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
                py::arg("open_rows"), py::arg("remake"));
     module.def("reconfigurable", &reconfigurable, py::arg("rank"), py::arg("size"), py::arg("timeout"),

@@ -73,6 +73,19 @@ Amount size_of(const std::vector<at::Tensor> &tensors) {
     return amount;
 }
 
+void GroupContext::note_loss(std::string text, bool is_final) {
+    std::lock_guard lock(mutex_);
+    loss_ = {loss_.count + 1, std::move(text), is_final};
+    changed_.notify_all();
+}
+
+std::optional<GroupContext::Loss> GroupContext::await_loss(uint64_t count) const {
+    std::unique_lock lock(mutex_);
+    const bool is_there =
+        changed_.wait_for(lock, loss_known_after, [this, count] { return loss_.count > count; });
+    return is_there ? std::optional(loss_) : std::nullopt;
+}
+
 PendingWork::PendingWork(std::shared_ptr<GroupContext> group, Request request, const char *title)
     : ExplainedWork(group->ledger->rank, request.op_type, title, request.inputs), group_(std::move(group)),
       request_(std::move(request)), passed_(size_of(request_.inputs)), future_(tensors_future()),

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,9 +59,29 @@ struct GroupContext {
         groups_ = std::move(groups);
     }
 
+    // Ranks that were lost, in words.
+    struct Loss {
+        uint64_t count = 0;    // of losses so far
+        std::string text;      // of the last one
+        bool is_final = false; // the group does not go on without them
+    };
+
+    Loss loss() const {
+        std::lock_guard lock(mutex_);
+        return loss_;
+    }
+    void note_loss(std::string text, bool is_final);
+    // The loss after so many, if there is one, or comes while others learn of it, too; otherwise nothing.
+    std::optional<Loss> await_loss(uint64_t count) const;
+
+    // How long it takes until all know who is lost; zero where nobody says so.
+    std::chrono::milliseconds loss_known_after{0};
+
   private:
     mutable std::mutex mutex_;
+    mutable std::condition_variable changed_;
     Groups groups_;
+    Loss loss_;
 };
 
 // What was asked for.

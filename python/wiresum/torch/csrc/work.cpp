@@ -317,7 +317,24 @@ void NetworkWork::copy_back() {
     }
 }
 
-DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason)
-    : ExplainedWork(-1, inner->retrieveOpType()), inner_(std::move(inner)), reason_(reason) {}
+DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
+                             std::shared_ptr<const GroupContext> group, const char *collective)
+    : ExplainedWork(-1, inner->retrieveOpType()), inner_(std::move(inner)), reason_(reason),
+      group_(std::move(group)), collective_(collective), losses_before_(group_->loss().count) {}
+
+bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
+    try {
+        return inner_->wait(timeout);
+    } catch (...) {
+        if (const auto loss = group_->await_loss(losses_before_)) {
+            throw lost_in_gloo(collective_, *loss);
+        }
+        throw;
+    }
+}
+
+CollectiveError lost_in_gloo(const char *collective, const GroupContext::Loss &loss) {
+    return {WIRESUM_WORKER_LOST, c10::str(collective, " through Gloo: ", loss.text)};
+}
 
 } // namespace wiresum

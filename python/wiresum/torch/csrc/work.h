@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "errors.h"
 #include "pending_work.h"
 
 namespace wiresum {
@@ -61,9 +62,13 @@ class NetworkWork final : public CarriedWork {
 };
 
 // A collective that Gloo took.
+//
+// If it fails while a rank is lost, its error names that rank: Gloo's own would be of a connection, or of a
+// timeout.
 class DelegatedWork final : public ExplainedWork {
   public:
-    DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason);
+    DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason, std::shared_ptr<const GroupContext> group,
+                  const char *collective);
 
     Reason reason() const override { return reason_; }
     bool isCompleted() override { return inner_->isCompleted(); }
@@ -72,7 +77,7 @@ class DelegatedWork final : public ExplainedWork {
     int sourceRank() const override { return inner_->sourceRank(); }
     std::vector<at::Tensor> result() override { return inner_->result(); }
     void synchronize() override { inner_->synchronize(); }
-    bool wait(std::chrono::milliseconds timeout = kNoTimeout) override { return inner_->wait(timeout); }
+    bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
     void blockCurrentStream() override { inner_->blockCurrentStream(); }
     void abort() override { inner_->abort(); }
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return inner_->getFuture(); }
@@ -85,6 +90,12 @@ class DelegatedWork final : public ExplainedWork {
   private:
     const c10::intrusive_ptr<Work> inner_;
     const Reason reason_;
+    const std::shared_ptr<const GroupContext> group_;
+    const char *collective_;
+    const uint64_t losses_before_;
 };
+
+// The error of a collective of Gloo that a lost rank has ended.
+CollectiveError lost_in_gloo(const char *collective, const GroupContext::Loss &loss);
 
 } // namespace wiresum
