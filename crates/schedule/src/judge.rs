@@ -9,7 +9,7 @@ use crate::timetable::{Interval, Rate};
 use crate::{Cost, ScheduleError, Summed};
 
 /// Relative slack of amounts, which the sum of many slots' roundings stays below.
-const SLACK: f64 = 1e-6;
+pub(crate) const SLACK: f64 = 1e-6;
 
 /// What a transfer has done so far.
 #[derive(Clone, Debug, Default)]
@@ -74,11 +74,10 @@ impl<'a> Judge<'a> {
     fn interval(&mut self, interval: &Interval) -> Result<(), ScheduleError> {
         let Interval { from_s, until_s, .. } = *interval;
         let slot_s = self.problem.instance.slot_s;
-        let is_slot = |s: f64| ((s / slot_s).round() * slot_s - s).abs() <= SLACK * slot_s;
         let comes =
             from_s >= self.now_s - SLACK * slot_s && until_s > from_s && until_s.is_finite();
         self.rule(comes, from_s, || "intervals must follow each other".to_owned())?;
-        let is_kept = !self.problem.instance.slots || (is_slot(from_s) && is_slot(until_s));
+        let is_kept = !self.problem.instance.slots || interval.keeps(slot_s);
         self.rule(is_kept, from_s, || {
             format!("intervals must begin and end with slots of {slot_s} s")
         })?;
@@ -177,7 +176,7 @@ impl<'a> Judge<'a> {
             mode.places.iter().for_each(|unit| places[*unit] += 1);
             for crossing in &mode.crossings {
                 let load = loads.entry(self.problem.pairs[crossing.pair]).or_default();
-                load[crossing.lane] += bytes * crossing.times;
+                crossing.lanes().for_each(|lane| load[lane] += bytes * crossing.times);
             }
         }
         for (pool, bytes) in pools.iter().enumerate() {

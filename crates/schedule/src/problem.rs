@@ -4,6 +4,7 @@
 //! coflow. Its amount is in bytes of one worker, or of the flow.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -22,7 +23,7 @@ pub(crate) const BITS: f64 = 8.0;
 pub struct Mode {
     /// Most bytes in a slot, from its own links.
     pub most: f64,
-    /// Circuits: pair, lane of it (a direction; 0 where both share), bytes on it for each byte of the transfer.
+    /// Circuits: pairs and their lanes, and bytes on these for each byte of the transfer. At most one for each lane.
     pub crossings: Vec<Crossing>,
     /// Switches: index of the pool, bytes through it for each byte of the transfer.
     pub pools: Vec<(usize, f64)>,
@@ -37,10 +38,25 @@ pub struct Mode {
 pub struct Crossing {
     /// Index of the pair.
     pub pair: usize,
-    /// Direction, or 0 where both share.
+    /// Direction in which it sends, or 0 where both share.
     pub lane: usize,
-    /// Bytes on it for each byte of the transfer.
+    /// Whether results come back in the other direction, as much as was sent.
+    pub is_answered: bool,
+    /// Bytes on each of its lanes for each byte of the transfer.
     pub times: f64,
+}
+
+impl Crossing {
+    /// Every lane that it takes.
+    #[must_use]
+    pub fn lanes(&self) -> Range<usize> {
+        if self.is_answered { 0..2 } else { self.lane..self.lane + 1 }
+    }
+
+    /// Whether both take the same lanes.
+    fn meets(&self, other: &Self) -> bool {
+        self.pair == other.pair && (self.is_answered || self.lane == other.lane)
+    }
 }
 
 /// What has a rate of its own.
@@ -101,8 +117,7 @@ impl Transfer {
         else {
             return crossing.times;
         };
-        let same = |one: &&Crossing| (one.pair, one.lane) == (crossing.pair, crossing.lane);
-        tree.crossings.iter().find(same).map_or(0.0, |one| one.times.min(crossing.times))
+        tree.crossings.iter().find(|one| one.meets(&crossing)).map_or(0.0, |one| one.times.min(crossing.times))
     }
 
     /// Bytes through a switch, for each byte of it, however it is summed.
@@ -210,6 +225,14 @@ impl<'a> Problem<'a> {
         }
         problem.transfers.iter().try_for_each(|transfer| problem.check(transfer))?;
         Ok(problem)
+    }
+
+    /// Numbers of the lanes that a transfer takes of a pair, among those of all pairs.
+    #[must_use]
+    pub fn lanes_of(&self, crossing: &Crossing) -> Range<usize> {
+        let first = crossing.pair * self.lanes;
+        let Range { start, end } = crossing.lanes();
+        first + start..first + end
     }
 
     /// Number of units.
@@ -351,7 +374,12 @@ impl<'a> Problem<'a> {
         times: f64,
     ) -> Crossing {
         let pair = self.pair(pairs, [from, to]);
-        Crossing { pair, lane: usize::from(from > to) % self.lanes, times }
+        Crossing { pair, lane: usize::from(from > to) % self.lanes, is_answered: false, times }
+    }
+
+    /// Sums come back the way that gradients went, where directions are apart.
+    fn answered(&self, crossing: Crossing) -> Crossing {
+        Crossing { is_answered: self.lanes > 1, ..crossing }
     }
 
     /// What one unit's servers send to another's, over one circuit or by a relay over two; nothing within a unit. A
@@ -368,16 +396,24 @@ impl<'a> Problem<'a> {
         legs.map(|leg| self.crossing(pairs, leg[0], leg[1], times)).collect()
     }
 
-    /// Loads on pools: what units send up, and what one of them receives.
-    fn pool_loads(&self, up: &[(usize, f64)], down: Option<(usize, f64)>) -> Vec<(usize, f64)> {
+    /// Loads on pools: what hosts of units send up, and what they receive.
+    fn pool_loads(&self, up: &[(usize, f64)], down: &[(usize, f64)]) -> Vec<(usize, f64)> {
         let mut loads = BTreeMap::new();
-        for (unit, times) in up {
-            *loads.entry(unit * self.lanes).or_insert(0.0) += times;
-        }
-        if let Some((unit, times)) = down {
-            *loads.entry(unit * self.lanes + self.lanes - 1).or_insert(0.0) += times;
+        for (lane, ends) in [(0, up), (self.lanes - 1, down)] {
+            for (unit, times) in ends {
+                *loads.entry(unit * self.lanes + lane).or_insert(0.0) += times;
+            }
         }
         loads.into_iter().collect()
+    }
+
+    /// As [`Self::pool_loads`] of gradients; where directions are apart, sums go back to where gradients came from.
+    fn answered_loads(&self, up: &[(usize, f64)], down: &[(usize, f64)]) -> Vec<(usize, f64)> {
+        if self.lanes == 1 {
+            return self.pool_loads(up, down);
+        }
+        let all = [up, down].concat();
+        self.pool_loads(&all, &all)
     }
 
     fn star(
@@ -399,8 +435,9 @@ impl<'a> Problem<'a> {
             let via = star.via.get(name).map(|relay| names[&**relay]);
             self.way(pairs, [names[&**name], server], via, f64::from(*count))
         });
-        let crossings = together(crossings.collect());
-        let mut pools = self.pool_loads(&up, Some((server, workers)));
+        let crossings: Vec<Crossing> = crossings.collect();
+        let crossings = together(crossings.into_iter().map(|one| self.answered(one)).collect());
+        let mut pools = self.answered_loads(&up, &[(server, workers)]);
         let is_its = |(_, name): &(usize, &str)| star.server_host.as_deref() == Some(*name);
         let shared = self.servers.iter().position(is_its);
         pools.extend(shared.map(|index| (self.units() * self.lanes + index, workers)));
@@ -412,9 +449,12 @@ impl<'a> Problem<'a> {
             most: host,
             crossings: edges
                 .into_iter()
-                .map(|[child, parent]| self.crossing(pairs, child, parent, 1.0))
+                .map(|[child, parent]| {
+                    let crossing = self.crossing(pairs, child, parent, 1.0);
+                    self.answered(crossing)
+                })
                 .collect(),
-            pools: self.pool_loads(&up, None),
+            pools: self.answered_loads(&up, &[]),
             places: units,
             update_s: 0.0,
         });
@@ -454,7 +494,7 @@ impl<'a> Problem<'a> {
         via: Option<usize>,
     ) -> Mode {
         let crossings = self.way(pairs, [from, to], via, 1.0);
-        let pools = self.pool_loads(&[(from, 1.0)], Some((to, 1.0)));
+        let pools = self.pool_loads(&[(from, 1.0)], &[(to, 1.0)]);
         let most = pools.iter().map(|(pool, times)| self.pools[*pool] / times);
         let most = most.fold(f64::INFINITY, f64::min);
         Mode { most, crossings, pools, places: Vec::new(), update_s: 0.0 }
@@ -500,12 +540,11 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Crossings of the same lane as one, in the order of the first.
+/// Crossings of the same lanes as one, in the order of the first.
 fn together(crossings: Vec<Crossing>) -> Vec<Crossing> {
     let mut merged: Vec<Crossing> = Vec::with_capacity(crossings.len());
     for next in crossings {
-        let is_same = |one: &&mut Crossing| (one.pair, one.lane) == (next.pair, next.lane);
-        match merged.iter_mut().find(is_same) {
+        match merged.iter_mut().find(|one| one.meets(&next)) {
             Some(one) => one.times += next.times,
             None => merged.push(next),
         }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::board::{Board, Turn};
 use crate::cost::Cost;
 use crate::instance::Circuits;
+use crate::judge::SLACK;
 use crate::problem::{BITS, EPSILON, Problem};
 use crate::scheduler::{Share, Slot};
 
@@ -49,10 +50,17 @@ pub struct Timetable {
     pub gap: Option<f64>,
     /// What is known of it.
     pub status: Status,
+    /// Whether circuits and rates change with slots only, so that rates are averages over darkness, too.
+    #[serde(default = "in_slots")]
+    pub slots: bool,
     /// What it costs.
     pub cost: Cost,
     /// In order of time.
     pub intervals: Vec<Interval>,
+}
+
+fn in_slots() -> bool {
+    true
 }
 
 /// What is known of a timetable.
@@ -77,6 +85,15 @@ pub struct Interval {
     pub circuits: Vec<Circuits>,
     /// Every job and flow that sends.
     pub rates: Vec<Rate>,
+}
+
+impl Interval {
+    /// Whether it begins and ends with slots of so many seconds.
+    #[must_use]
+    pub fn keeps(&self, slot_s: f64) -> bool {
+        let is_end = |s: f64| ((s / slot_s).round() * slot_s - s).abs() <= SLACK * slot_s;
+        is_end(self.from_s) && is_end(self.until_s)
+    }
 }
 
 /// How fast a job or a flow sends.

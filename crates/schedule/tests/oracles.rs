@@ -52,6 +52,25 @@ fn one_pair_takes_its_bytes_and_one_darkness() {
     assert_eq!(turns(&instance).cost.setups, 0);
 }
 
+/// What two jobs send to each other's units fits one slot of a circuit, in a direction each; sums come back, and then it
+/// does not. Flows have nothing that comes back.
+#[test]
+fn jobs_whose_gradients_go_opposite_ways_share_both_directions() {
+    let mut jobs = network(2, 1, 0);
+    star(&mut jobs, &[(0, 1)], 1, 0.9);
+    star(&mut jobs, &[(1, 1)], 0, 0.9);
+    let mut coflow = network(2, 1, 0);
+    flows(&mut coflow, &[(0, 1, 0.9), (1, 0, 0.9)]);
+    for (instance, completion_s) in [(&mut jobs, 2.0), (&mut coflow, 1.0)] {
+        let timetable = turns(instance);
+        assert!(near(timetable.cost.completion_s, completion_s), "{completion_s}");
+        assert_eq!((timetable.cost.setups, timetable.status), (1, Status::Optimal));
+        instance.slots = false;
+        let cost = schedule(instance, "events", &quick(1)).expect("a schedule").cost;
+        assert!(near(cost.completion_s, 0.1 + 0.9 * completion_s), "{}", cost.completion_s);
+    }
+}
+
 /// A unit in the middle has a circuit to each of two others, which have one port. What is little between those needs a
 /// slot of its own, with circuits that come and go, or a rest of the two that are there.
 #[test]

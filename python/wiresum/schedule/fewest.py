@@ -17,7 +17,7 @@ import numpy as np
 
 from wiresum import _native
 from wiresum.planners.optimisation.process import last_answer
-from wiresum.schedule.programme import Terms
+from wiresum.schedule.programme import Terms, lanes_of
 
 NOTHING = 1e-6
 """A number of set-ups so little above a whole one is that."""
@@ -89,7 +89,8 @@ class _Programme:
                 self.place_slots[unit].append((column, least))
             for crossing in mode["crossings"]:
                 pair, amount = crossing["pair"], transfer["bytes"] * crossing["times"]
-                self.loads[pair, crossing["lane"]].append((column, amount / self.problem["lit_bytes"]))
+                for lane in lanes_of(crossing):
+                    self.loads[pair, lane].append((column, amount / self.problem["lit_bytes"]))
                 before = self.problem["before"][pair]
                 self._row([(pair, 1.0), (column, -1.0)], low=-before)
                 self._row([(self.pairs + pair, 1.0), (column, -least)], low=0.0)

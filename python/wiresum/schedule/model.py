@@ -80,6 +80,8 @@ class Timetable(FileDocument):
     bound_s: float | None = None
     gap: float | None = None
     status: Literal["optimal", "feasible"]
+    slots: bool = True
+    """Whether circuits and rates change with slots only, so that rates are averages over darkness, too."""
     cost: Cost
     intervals: list[Interval]
     seconds: float | None = None

@@ -45,6 +45,11 @@ class Rules:
 RIGHT = Rules()
 
 
+def lanes_of(crossing: dict[str, Any]) -> list[int]:
+    """Directions of a pair that a transfer takes: both where its results come back."""
+    return [0, 1] if crossing["is_answered"] else [crossing["lane"]]
+
+
 class SlotProgramme:
     """The programme for one time, column by column. Bytes are in those of a circuit's slot.
 
@@ -180,7 +185,8 @@ class SlotProgramme:
             mode = transfer["modes"][way]
             for crossing in mode["crossings"]:
                 amount = transfer["bytes"] * crossing["times"] / problem["lit_bytes"]
-                loads[slot, crossing["pair"], crossing["lane"]].append((share, amount))
+                for lane in lanes_of(crossing):
+                    loads[slot, crossing["pair"], lane].append((share, amount))
             for pool, times in mode["pools"]:
                 pools[slot, pool].append((share, transfer["bytes"] * times / problem["pools"][pool]))
             for unit in mode["places"]:

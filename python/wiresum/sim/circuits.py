@@ -17,6 +17,8 @@ OPTIONS = ("sums", "step_bps", "blocking", "keep_circuits")
 """Fields that schedulers take as they are."""
 RULES = ("paper", "slots", "trees")
 """Fields that an instance takes as they are."""
+WITHOUT = "wiresum schedule --scheduler events"
+"""What makes a timetable without slots."""
 
 
 def resolve_circuits(file: ScenarioFile, circuits: Circuits, topology: Topology) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def resolve_circuits(file: ScenarioFile, circuits: Circuits, topology: Topology)
         "instance": document,
         "switch": optical_switches(topology)[0].name,
         "names": [job.name for job in workload.jobs],
-        "timetable": None if circuits.timetable is None else _intervals(file, circuits.timetable),
+        "timetable": None if circuits.timetable is None else _intervals(file, circuits.timetable, circuits.slots),
         "scheduler": circuits.scheduler,
         "options": {"seed": file.scenario.seed, **{field: getattr(circuits, field) for field in OPTIONS}},
         "faults": _faults(file, topology, [unit["name"] for unit in document["units"]]),
@@ -57,12 +59,21 @@ def workload_of(file: ScenarioFile, circuits: Circuits) -> Workload:
     return workload.as_batch() if circuits.batch else workload
 
 
-def _intervals(file: ScenarioFile, name: str) -> Any:
+def _intervals(file: ScenarioFile, name: str, slots: bool) -> Any:
+    """Of a timetable that has slots where the scenario has some: its rates are averages over darkness only then."""
     try:
-        return read_json(file.path.parent / name, "timetable", WorkloadError)["intervals"]
+        timetable = read_json(file.path.parent / name, "timetable", WorkloadError)
+        intervals, has_slots = timetable["intervals"], timetable.get("slots", True)
     except (WorkloadError, KeyError, TypeError) as bad:
         problem = f"timetable {name} cannot be read ({bad}); write one by `wiresum schedule --output`"
         raise file.error(("circuits", "timetable"), problem) from None
+    if has_slots and not slots:
+        problem = f"slots: timetable {name} was made in slots; leave `slots` out, or make one without, by `{WITHOUT}`"
+        raise file.error(("circuits", "slots"), problem)
+    if slots and not has_slots:
+        problem = f"timetable: {name} was made without slots; add `slots = false`, or make one in slots, by `turns`"
+        raise file.error(("circuits", "timetable"), problem)
+    return intervals
 
 
 def _faults(file: ScenarioFile, topology: Topology, units: list[str]) -> list[dict[str, Any]]:

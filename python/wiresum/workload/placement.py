@@ -74,15 +74,14 @@ def with_workers(topology: Topology, workload: Workload) -> Workload:
 
 
 class _Servers:
-    """Where servers are, and what each unit's ports carry, in bytes a port, out of it and into it."""
+    """Where servers are, and what each unit's ports carry each way, in bytes a port: sums go back to workers."""
 
     def __init__(self, topology: Topology, workload: Workload) -> None:
         found = units_of(topology)
         names = unit_of_location(found)
         self._ports = Counter(fibre.unit for fibre in fibres(topology))
         self._homes = [unit.name for unit in found if unit.servers]
-        self._out: defaultdict[str, float] = defaultdict(float)
-        self._into: defaultdict[str, float] = defaultdict(float)
+        self._loads: defaultdict[str, float] = defaultdict(float)
         self._workers: dict[int, Counter[str]] = {}
         self._bytes = [job.total_bytes / job.worker_count for job in workload.jobs]
         self.unit: dict[int, str] = {}
@@ -108,7 +107,7 @@ class _Servers:
             return math.inf
         self._add(index, home, 1)
         units = {*self._workers[index], *self._homes}
-        cost = sum(self._out[unit] ** 2 + self._into[unit] ** 2 for unit in units)
+        cost = sum(self._loads[unit] ** 2 for unit in units)
         self._add(index, home, -1)
         return cost
 
@@ -120,8 +119,8 @@ class _Servers:
         for unit, workers in self._workers[index].items():
             if unit != home:
                 crossing = sign * workers * self._bytes[index]
-                self._out[unit] += crossing / max(self._ports[unit], NO_PORT)
-                self._into[home] += crossing / max(self._ports[home], NO_PORT)
+                for end in (unit, home):
+                    self._loads[end] += crossing / max(self._ports[end], NO_PORT)
 
 
 def with_servers(topology: Topology, workload: Workload) -> Workload:

@@ -170,9 +170,10 @@ impl<'a> Board<'a> {
             self.add(self.pool_cell(slot, *pool), bytes * times);
         }
         for crossing in &mode.crossings {
-            let cell = self.load_cell(slot, crossing.pair, crossing.lane);
-            self.add(cell, bytes * crossing.times);
-            let needed = self.needed_with(slot, crossing.pair, crossing.lane, 0.0);
+            for lane in crossing.lanes() {
+                self.add(self.load_cell(slot, crossing.pair, lane), bytes * crossing.times);
+            }
+            let needed = self.circuits_for(slot, *crossing, 0.0);
             if needed > self.circuits(slot, crossing.pair) {
                 self.set_circuits(slot, crossing.pair, needed);
                 debug_assert!(self.has_ports(slot, crossing.pair), "there was no room");
@@ -197,10 +198,12 @@ impl<'a> Board<'a> {
                 self.add(self.pool_cell(*slot, *pool), -bytes * times);
             }
             for crossing in &mode.crossings {
-                let cell = self.load_cell(*slot, crossing.pair, crossing.lane);
-                let left = self.cells[cell] - bytes * crossing.times;
-                let is_dust = left < NOISE * self.problem.lit_bytes;
-                self.set(cell, if is_dust { 0.0 } else { left });
+                for lane in crossing.lanes() {
+                    let cell = self.load_cell(*slot, crossing.pair, lane);
+                    let left = self.cells[cell] - bytes * crossing.times;
+                    let is_dust = left < NOISE * self.problem.lit_bytes;
+                    self.set(cell, if is_dust { 0.0 } else { left });
+                }
             }
         }
         for (slot, _) in turn.shares.iter().rev() {
@@ -248,10 +251,7 @@ impl<'a> Board<'a> {
     }
 
     fn needed(&self, slot: usize, pair: usize) -> u32 {
-        (0..self.problem.lanes)
-            .map(|lane| self.needed_with(slot, pair, lane, 0.0))
-            .max()
-            .unwrap_or(0)
+        self.needed_for(slot, pair, self.load(slot, pair))
     }
 
     /// The least number of circuits now with which the next slot's load fits its circuits.

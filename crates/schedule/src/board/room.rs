@@ -7,19 +7,24 @@ impl Board<'_> {
     /// Circuits that a pair needs in a slot if a transfer has so many bytes more.
     #[must_use]
     pub fn circuits_for(&self, slot: usize, crossing: Crossing, bytes: f64) -> u32 {
-        self.needed_with(slot, crossing.pair, crossing.lane, bytes * crossing.times)
+        self.needed_for(slot, crossing.pair, self.busier(slot, crossing) + bytes * crossing.times)
     }
 
     /// Bytes that a transfer could have more with so many circuits; below 0 where they are too few for those there.
     #[must_use]
     pub fn bytes_with(&self, slot: usize, crossing: Crossing, circuits: u32) -> f64 {
-        let Crossing { pair, lane, times } = crossing;
         let carried = if self.may_change {
-            self.problem.carried(circuits, self.lit(slot, pair))
+            self.problem.carried(circuits, self.lit(slot, crossing.pair))
         } else {
             f64::from(circuits) * self.problem.lit_bytes
         };
-        (carried - self.cells[self.load_cell(slot, pair, lane)]) / times
+        (carried - self.busier(slot, crossing)) / crossing.times
+    }
+
+    /// Bytes on the busier one of the lanes that a transfer takes.
+    fn busier(&self, slot: usize, crossing: Crossing) -> f64 {
+        let load = |lane| self.cells[self.load_cell(slot, crossing.pair, lane)];
+        crossing.lanes().map(load).fold(0.0, f64::max)
     }
 
     /// The most bytes that a transfer could have in a slot, beyond what it has; with `add`, circuits may be added.
@@ -35,9 +40,10 @@ impl Board<'_> {
             return 0.0;
         }
         let mut room = self.pool_room(slot, mode);
-        for &Crossing { pair, lane, times } in &mode.crossings {
-            let lit = f64::from(self.most_circuits(slot, pair, true)) * self.problem.lit_bytes;
-            room = room.min((lit - self.cells[self.load_cell(slot, pair, lane)]) / times);
+        for crossing in &mode.crossings {
+            let most = self.most_circuits(slot, crossing.pair, true);
+            let lit = f64::from(most) * self.problem.lit_bytes;
+            room = room.min((lit - self.busier(slot, *crossing)) / crossing.times);
         }
         room
     }
@@ -116,9 +122,8 @@ impl Board<'_> {
         }
     }
 
-    /// The least number of circuits that carry a lane's load and so many bytes more.
-    pub(super) fn needed_with(&self, slot: usize, pair: usize, lane: usize, more: f64) -> u32 {
-        let load = self.cells[self.load_cell(slot, pair, lane)] + more;
+    /// The least number of circuits that carry so many bytes of a lane.
+    pub(super) fn needed_for(&self, slot: usize, pair: usize, load: f64) -> u32 {
         if !self.may_change {
             return whole(load / self.problem.lit_bytes) as u32;
         }

@@ -101,13 +101,14 @@ impl Window {
         for transfer in problem.transfers.iter().filter(|t| self.has(problem, t)) {
             let mode = transfer.mode(Summed::ByServer);
             for crossing in &mode.crossings {
-                let lane = &mut lanes[crossing.pair * problem.lanes + crossing.lane];
                 let slots = transfer.bytes * crossing.times / problem.lit_bytes;
                 let slot_s = problem.instance.slot_s;
                 let left =
                     if transfer.may_be_tree() { transfer.least_times(*crossing) } else { 0.0 };
                 let by_switch_s = slots * slot_s * left / crossing.times;
-                lane.add(problem, transfer, slots * slot_s, by_switch_s);
+                for lane in &mut lanes[problem.lanes_of(crossing)] {
+                    lane.add(problem, transfer, slots * slot_s, by_switch_s);
+                }
             }
         }
         let mut units = vec![Load::default(); problem.units()];

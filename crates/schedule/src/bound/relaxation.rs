@@ -187,12 +187,12 @@ impl Relaxation {
                 }
                 match self.choices[index] {
                     None => {
-                        demand.fixed[crossing.lane] += slots;
+                        crossing.lanes().for_each(|lane| demand.fixed[lane] += slots);
                         demand.fixed_slots = demand.fixed_slots.max(sends);
                     }
                     Some(column) => {
                         let mut lanes = [0.0; 2];
-                        lanes[crossing.lane] = slots;
+                        crossing.lanes().for_each(|lane| lanes[lane] = slots);
                         demand.optional.push((column, lanes, sends));
                     }
                 }

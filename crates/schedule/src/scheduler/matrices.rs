@@ -177,7 +177,9 @@ impl<'a> Demand<'a> {
         let mut lanes = vec![[0.0; 2]; problem.pairs.len()];
         for index in now.open() {
             for crossing in &problem.transfers[index].mode(Summed::ByServer).crossings {
-                lanes[crossing.pair][crossing.lane] += now.left[index] * crossing.times;
+                for lane in crossing.lanes() {
+                    lanes[crossing.pair][lane] += now.left[index] * crossing.times;
+                }
             }
         }
         let slots = lanes.into_iter().map(|[up, down]| up.max(down) / problem.lit_bytes).collect();

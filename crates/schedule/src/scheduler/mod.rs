@@ -339,6 +339,7 @@ pub fn schedule(
             Some(gap) if gap <= AT_BOUND => Status::Optimal,
             _ => Status::Feasible,
         },
+        slots: instance.slots || intervals.iter().all(|one| one.keeps(instance.slot_s)),
         cost,
         intervals,
     })

@@ -102,15 +102,15 @@ impl<'a> Free<'a> {
 
     /// Takes so much at most, on all ways at once; how much it was.
     fn take(&mut self, mode: &Mode, most: f64) -> f64 {
-        let lanes = mode.crossings.iter().map(|crossing| {
-            let lane = crossing.pair * self.problem.lanes + crossing.lane;
-            self.lanes[lane] / crossing.times
+        let lanes = mode.crossings.iter().flat_map(|crossing| {
+            self.problem.lanes_of(crossing).map(|lane| self.lanes[lane] / crossing.times)
         });
         let pools = mode.pools.iter().map(|(pool, times)| self.pools[*pool] / times);
         let rate = lanes.chain(pools).fold(most, f64::min).max(0.0);
         for crossing in &mode.crossings {
-            let lane = crossing.pair * self.problem.lanes + crossing.lane;
-            self.lanes[lane] -= rate * crossing.times;
+            for lane in self.problem.lanes_of(crossing) {
+                self.lanes[lane] -= rate * crossing.times;
+            }
         }
         for (pool, times) in &mode.pools {
             self.pools[*pool] -= rate * times;

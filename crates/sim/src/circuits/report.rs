@@ -31,8 +31,9 @@ impl World<'_> {
         for (due, pace) in self.dues.iter().zip(paces) {
             let mode = self.problem.transfers[due.transfer].mode(due.summed);
             for crossing in &mode.crossings {
-                lanes[crossing.pair * self.problem.lanes + crossing.lane] +=
-                    pace.total() * crossing.times;
+                for lane in self.problem.lanes_of(crossing) {
+                    lanes[lane] += pace.total() * crossing.times;
+                }
             }
             mode.pools.iter().for_each(|(pool, times)| pools[*pool] += pace.total() * times);
             if pace.total() > 0.0 {

@@ -19,7 +19,7 @@ const SLOT: f64 = 1e9;
 /// Simulated completion over planned, less 1.
 const APART: f64 = 0.01;
 /// Schedules of all seeds and schedulers that darkness may make a slot late, or leave short of bytes.
-const SELDOM: usize = 3;
+const SELDOM: usize = 4;
 
 fn instance(units: usize, ports: u32, places: u32, jobs: Vec<Job>) -> Instance {
     let unit = |index| Unit { name: format!("u{index}"), ports, switch_bps: 80.0 * SLOT, places };

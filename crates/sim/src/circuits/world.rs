@@ -163,8 +163,9 @@ impl<'a> World<'a> {
             let transfer = &self.problem.transfers[due.transfer];
             let dust = of_a_slot.max(EPSILON * transfer.bytes);
             for crossing in &transfer.mode(due.summed).crossings {
-                let lane = crossing.pair * self.problem.lanes + crossing.lane;
-                self.carried[lane] += pace.total() * step_s * crossing.times;
+                for lane in self.problem.lanes_of(crossing) {
+                    self.carried[lane] += pace.total() * step_s * crossing.times;
+                }
             }
             due.bytes = above(due.bytes - pace.share * step_s, dust);
             due.late_bytes = above(due.late_bytes - pace.late * step_s, dust);

@@ -129,8 +129,9 @@ impl Left {
         let mut lanes = vec![0.0; stage.lit_s.len() * problem.lanes];
         for index in waiting {
             for crossing in &problem.transfers[*index].mode(crate::Summed::ByServer).crossings {
-                lanes[crossing.pair * problem.lanes + crossing.lane] +=
-                    stage.left[*index] * crossing.times / stage.circuit_rate();
+                for lane in problem.lanes_of(crossing) {
+                    lanes[lane] += stage.left[*index] * crossing.times / stage.circuit_rate();
+                }
             }
         }
         let units = problem.units();

@@ -1,7 +1,7 @@
 //! What is still free for those that wait: rates of switches, places, circuits and ports, beside what is granted.
 
 use super::stage::Stage;
-use crate::problem::{Mode, whole};
+use crate::problem::{Crossing, Mode, whole};
 
 /// What is granted of every resource.
 pub struct Room {
@@ -53,9 +53,11 @@ impl Room {
         let problem = stage.problem;
         mode.pools.iter().for_each(|(pool, times)| self.pools[*pool] -= rate * times);
         for crossing in &mode.crossings {
-            let lane = crossing.pair * problem.lanes + crossing.lane;
-            self.lanes[lane] += rate * crossing.times;
-            let needed = whole(self.lanes[lane] / stage.circuit_rate()) as u32;
+            for lane in problem.lanes_of(crossing) {
+                self.lanes[lane] += rate * crossing.times;
+            }
+            let load = self.busier(stage, crossing);
+            let needed = whole(load / stage.circuit_rate()) as u32;
             let more = needed.saturating_sub(self.busy[crossing.pair]);
             self.busy[crossing.pair] += more;
             for unit in problem.pairs[crossing.pair] {
@@ -74,7 +76,7 @@ impl Room {
             let mut more: Vec<(usize, u32)> = Vec::with_capacity(mode.crossings.len());
             let mut is_lit = true;
             for crossing in &mode.crossings {
-                let load = self.lanes[crossing.pair * stage.problem.lanes + crossing.lane];
+                let load = self.busier(stage, crossing);
                 let circuit = stage.circuit_rate();
                 let needed = whole((load + rate * crossing.times) / circuit) as u32;
                 if needed > self.busy[crossing.pair] {
@@ -91,6 +93,11 @@ impl Room {
             rate = if below < rate { below } else { 0.0 };
         }
         0.0
+    }
+
+    /// Bytes a second on the busier one of the lanes that a transfer takes.
+    fn busier(&self, stage: &Stage<'_>, crossing: &Crossing) -> f64 {
+        self.lanes[stage.problem.lanes_of(crossing)].iter().copied().fold(0.0, f64::max)
     }
 
     fn has_ports(&self, stage: &Stage<'_>, more: &[(usize, u32)]) -> bool {

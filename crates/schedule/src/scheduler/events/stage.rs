@@ -74,6 +74,12 @@ impl<'a> Stage<'a> {
         self.lit_s[pair].iter().filter(|at_s| **at_s <= until_s).count()
     }
 
+    /// The lanes that a transfer takes, and bytes on each for each of its own.
+    fn lanes(&self, crossing: &Crossing) -> impl Iterator<Item = (usize, f64)> + use<> {
+        let times = crossing.times;
+        self.problem.lanes_of(crossing).map(move |lane| (lane, times))
+    }
+
     /// Adds circuits between a pair until it has so many, on free ports and on those of circuits that nobody uses:
     /// those of pairs that are needed last go first.
     pub fn light(&mut self, room: &Room, pair: usize, circuits: u32, next_use: &[usize]) {
@@ -159,12 +165,12 @@ impl<'a> Stage<'a> {
                     false => granted,
                 };
                 let crossings = &self.mode(index).crossings;
-                let lane = |crossing: &Crossing| crossing.pair * self.problem.lanes + crossing.lane;
-                let lit = crossings.iter().map(|crossing| lanes[lane(crossing)] / crossing.times);
+                let taken = || crossings.iter().flat_map(|one| self.lanes(one));
+                let lit = taken().map(|(lane, times)| lanes[lane] / times);
                 let more = lit.fold(most - self.rates[index], f64::min);
                 // What rounding leaves of a lane is nothing.
                 if more > EPSILON * granted {
-                    crossings.iter().for_each(|one| lanes[lane(one)] -= more * one.times);
+                    taken().for_each(|(lane, times)| lanes[lane] -= more * times);
                     self.rates[index] += more;
                 }
             }

@@ -21,7 +21,9 @@ pub fn light(board: &mut Board<'_>) {
     let mut loads = vec![[0.0; 2]; problem.pairs.len()];
     for transfer in &problem.transfers {
         for crossing in &transfer.mode(Summed::ByServer).crossings {
-            loads[crossing.pair][crossing.lane] += transfer.bytes * crossing.times;
+            for lane in crossing.lanes() {
+                loads[crossing.pair][lane] += transfer.bytes * crossing.times;
+            }
         }
     }
     let carried = problem.lit_bytes - problem.dark_bytes;
