@@ -1,5 +1,7 @@
 """Circuits that change in packets and trains: as planned where changes are announced, exact sums where they are not."""
 
+from random import Random
+
 import pytest
 
 from wiresum.cli.simulate import load
@@ -148,6 +150,51 @@ def test_what_fails_delays_and_loses_no_sum(written, fidelity, fault):
     outcome = run(made(fidelity, 'timetable = "timetable.json"\n' + fault), load)
     assert outcome.end["at_s"] > run(made(fidelity), load).end["at_s"] * (1 + SAME)
     assert sorted({record["job"] for record in outcome.rounds}) == sorted(job.name for job in JOBS_IN_TURNS.jobs)
+
+
+@pytest.mark.parametrize("fidelity", FIDELITIES)
+@pytest.mark.parametrize("scheduler", ["turns", "events"])
+def test_a_timetable_of_the_other_kind_is_refused_with_what_to_do(written, tmp_path, fidelity, scheduler):
+    made, _ = written
+    slots = scheduler == "turns"
+    planned = schedule(carried(instance(network(), JOBS_IN_TURNS, SLOT_S, slots=slots), JOBS_IN_TURNS), scheduler)
+    (tmp_path / "planned.json").write_text(planned.model_dump_json(exclude_none=True))
+    with pytest.raises(ScenarioError) as refused:
+        resolve(made(fidelity, f'timetable = "planned.json"\nslots = {str(not slots).lower()}\n'), load)
+    told = "planned.json was made in slots; leave `slots` out" if slots else "without slots; add `slots = false`"
+    assert told in str(refused.value)
+
+
+SEEDS = range(1, 9)
+
+
+def random_jobs(seed):
+    """Eight stars over four units, in one of them or in two, with servers in one of their units."""
+    chance = Random(seed)
+    jobs = []
+    for arrival_s in sorted(chance.choice([0.0, round(chance.random(), 2)]) for _ in range(8)):
+        home, other = chance.sample([f"u{unit}" for unit in range(4)], 2)
+        workers = {home: chance.randint(2, 3)} if chance.random() < 0.3 else {home: 1, other: chance.randint(1, 2)}
+        more = {"iterations": chance.randint(1, 3), "arrival_s": arrival_s}
+        jobs.append(
+            star(f"job{len(jobs)}", workers, chance.choice([home, other]), chance.randint(150_000, 10**6), **more)
+        )
+    return Workload.model_validate({"name": "random", "jobs": jobs})
+
+
+@pytest.mark.parametrize("fidelity", ["trains", "packets"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_jobs_that_share_circuits_are_simulated_as_they_are_planned(tmp_path, seed, fidelity):
+    workload, topology = random_jobs(seed), optical(4, 24, 8, ports=1, rate_bps=20e6, places=1, dark_s=0.02)
+    rates = carried(instance(topology, workload, SLOT_S, slots=False), workload)
+    planned = schedule(rates, "events")
+    (tmp_path / "jobs.json").write_text(workload.to_json())
+    (tmp_path / "timetable.json").write_text(planned.model_dump_json(exclude_none=True))
+    name = "optical:units=4,hosts-per-unit=24,servers-per-unit=8,ports=1,rate=20mbit,places=1,dark=20ms"
+    path = tmp_path / "random.toml"
+    head = JOBS.format(topology=name, fidelity=fidelity, check="false")
+    path.write_text(head + f'timetable = "timetable.json"\nslots = {str(planned.slots).lower()}\n')
+    assert run(ScenarioFile.read(path), load).end["at_s"] == pytest.approx(planned.cost.completion_s, rel=SAME)
 
 
 BAD = {

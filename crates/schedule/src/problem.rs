@@ -117,7 +117,10 @@ impl Transfer {
         else {
             return crossing.times;
         };
-        tree.crossings.iter().find(|one| one.meets(&crossing)).map_or(0.0, |one| one.times.min(crossing.times))
+        tree.crossings
+            .iter()
+            .find(|one| one.meets(&crossing))
+            .map_or(0.0, |one| one.times.min(crossing.times))
     }
 
     /// Bytes through a switch, for each byte of it, however it is summed.

@@ -60,7 +60,7 @@ def workload_of(file: ScenarioFile, circuits: Circuits) -> Workload:
 
 
 def _intervals(file: ScenarioFile, name: str, slots: bool) -> Any:
-    """Of a timetable that has slots where the scenario has some: its rates are averages over darkness only then."""
+    """What a timetable has, if it has slots where the scenario has some: rates are averages over darkness only then."""
     try:
         timetable = read_json(file.path.parent / name, "timetable", WorkloadError)
         intervals, has_slots = timetable["intervals"], timetable.get("slots", True)

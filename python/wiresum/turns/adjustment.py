@@ -196,8 +196,8 @@ class _Adjusting:
         """The job over other circuits than those that are gone; None if something that it takes is not free."""
         links: dict[str, FabricLink] = {}
         for name in lost:
-            ends = _ends(run.plan, name)
-            spare = [other for other in self._circuits if self._network.ends(other) == ends and other not in run.links]
+            ends, taken = _ends(run.plan, name), run.links | {link.id for link in links.values()}
+            spare = [other for other in self._circuits if self._network.ends(other) == ends and other not in taken]
             # Circuits of the schedule have addresses at their ends, others need some.
             tried = [
                 {**links, name: link_of(self._network, run.plan, o, o)}

@@ -147,7 +147,8 @@ class _Conversion:
         self._network = network
         self._maker = PlanMaker(workload, network)
         self._runs = self._find_runs()
-        self._circuit_load: Counter[str] = Counter()
+        self._rates = self._find_rates()
+        self._circuit_load: defaultdict[str, list[float]] = defaultdict(lambda: [0.0] * len(self._slots))
         self._pairs = [between_units(network, circuits) for circuits in network.lit]
         lit = [set[str](), *(set(map(network.name, circuits)) for circuits in network.lit)]
         self._dark = [darkened(network, before, now) for before, now in pairwise(lit)]
@@ -185,6 +186,14 @@ class _Conversion:
             raise ScheduleError(f"job {missing[0]} is not in the timetable; give the workload that it was made of")
         return dict(sorted(found.items(), key=lambda one: (one[1].first, one[0])))
 
+    def _find_rates(self) -> dict[int, dict[int, float]]:
+        """bit/s of each job's workers, by interval."""
+        found: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        for index, slot in enumerate(self._slots):
+            for rate in slot.rates:
+                found[rate.job][index] = rate.rate_bps
+        return found
+
     def _plan(self, number: int, run: _Run) -> AggregationPlan:
         return self._maker.plan(
             number,
@@ -194,12 +203,22 @@ class _Conversion:
         )
 
     def _circuit(self, number: int, run: _Run, pair: frozenset[str]) -> str:
-        """The least used of those between two units that are there as long as the job runs."""
+        """The least loaded of those between two units that are there as long as the job runs; the youngest of equals.
+
+        Older ones are left to jobs that run for longer.
+        """
         least = min(len(self._pairs[index].get(pair, [])) for index in range(run.first, run.last + 1))
         if not least:
             raise ScheduleError(f"job {number} has no circuit between {' and '.join(sorted(pair))} in one of its slots")
-        chosen = min(self._pairs[run.first][pair][:least], key=self._circuit_load.__getitem__)
-        self._circuit_load[chosen] += 1
+        rates = self._rates[number]
+
+        def peak_bps(link: str) -> float:
+            load = self._circuit_load[link]
+            return max(load[index] + bps for index, bps in rates.items())
+
+        chosen = min(reversed(self._pairs[run.first][pair][:least]), key=peak_bps)
+        for index, bps in rates.items():
+            self._circuit_load[chosen][index] += bps
         return chosen
 
     def _segment(self, number: int, run: _Run, units: Collection[str]) -> int:
