@@ -11,11 +11,12 @@ import time
 from contextlib import suppress
 
 import pytest
-from tests.turns.networks import SLOT_S, network, three_jobs, timetable_of
+from tests.turns.networks import SLOT_S, network, star, three_jobs, timetable_of, workload
 from tests.turns.test_adjustment import without
 from typer.testing import CliRunner
 
 from wiresum.cli.main import app
+from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.schedule import Schedule
 from wiresum.topology.circuits import fibres
 from wiresum.turns.adjustment import adjust_schedule
@@ -31,9 +32,9 @@ PATIENCE_S = 120.0
 class Cluster:
     """Nodes, an optical switch and ranks, with a driver that is none of this process."""
 
-    def __init__(self, folder, name, size=400_000, *, online=False):
-        self.topology, self.jobs, self.online = network(), three_jobs(size), online
-        self.timetable = timetable_of(self.topology, self.jobs)
+    def __init__(self, folder, name, size=400_000, *, online=False, topology=None, jobs=None, **options):
+        self.topology, self.jobs, self.online = topology or network(), jobs or three_jobs(size), online
+        self.timetable = timetable_of(self.topology, self.jobs, **options)
         self.schedule = as_schedule(self.timetable, self.topology, self.jobs)
         rates = carried(instance(self.topology, self.jobs, SLOT_S), self.jobs)
         work = Online.of(self.topology, self.jobs, rates, "turns") if online else self.schedule
@@ -73,7 +74,14 @@ class Cluster:
             time.sleep(0.05)
 
     def start(self):
-        return subprocess.Popen(self.command, stdout=subprocess.PIPE, start_new_session=True)
+        with (self.folder / "said").open("ab") as said:
+            return subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=said, start_new_session=True)
+
+    def await_line(self, words):
+        """Returns when a driver has said something."""
+        while words not in (self.folder / "said").read_text():
+            assert self.driver.poll() is None, "the driver has ended"
+            time.sleep(0.01)
 
     def _rank(self, job, rank):
         told = {**job_environment(self.jobs.jobs[job - 1]), "WIRESUM_TURNS": str(self.listen)}
@@ -178,6 +186,54 @@ def test_a_driver_that_is_killed_and_started_again_finds_its_ranks_and_goes_on(n
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_driver_that_asks_a_scheduler_goes_on_after_it_was_killed(namespaces, name, tmp_path, seed):
     restarted(tmp_path, name, seed, online=True)
+
+
+def gone_over(folder, name, *, seed=None, online=False):
+    """A driver that is killed when job 1 has gone over to the circuit of job 2, or at a random moment around that.
+
+    Both circuits are the schedule's, as others have no addresses without a scheduler that is asked.
+    """
+    topology = network(2, ports=2, servers=2)
+    jobs = workload(*(star(f"job{count}", {"u0": 1}, "u1", 1_000_000, iterations=count) for count in (14, 42)))
+    with Cluster(folder, name, topology=topology, jobs=jobs, online=online, sums=False) as cluster:
+        cluster.await_begin()
+        assert cluster.ranks[0].stdout.readline(), "no sum of job 1 has come"
+        crossbar = cluster.bed.bed.optical_switch("oxc").device.crossbar
+        plan = AggregationPlan.read(folder / "plans" / "job-1.json") if not online else None
+        own = {link.id for link in plan.fabric.links} if plan else set()
+        one = next(iter(own & {f"oxc.{a}-{b}" for a, b in map(sorted, crossbar.connections)}), None)
+        port = one.removeprefix("oxc.").split("-")[0] if one else min(crossbar.connections)[0]
+        crossbar.faults.failing[port] = "dust"
+        crossbar.order(time.monotonic(), crossbar.connections, crossbar.connections)
+        if seed is None:
+            cluster.await_line("goes over to circuit")
+        else:
+            time.sleep(random.Random(seed).uniform(0.0, 8.0))
+        os.killpg(cluster.driver.pid, signal.SIGKILL)
+        cluster.driver.communicate()
+        cluster.driver = cluster.start()
+        outcomes = cluster.outcomes()
+        out, _ = cluster.driver.communicate(timeout=PATIENCE_S)
+        assert cluster.driver.returncode == 0
+        assert all(not cluster.bed.nodes.served(node) for node in cluster.bed.nodes.sockets)
+        lit = {frozenset(one) for one in crossbar.connections}
+        assert online or lit <= cluster.planned(), "circuits have gone astray"
+    said = (folder / "said").read_text()
+    assert [code for code, _ in outcomes] == [0, 0], (outcomes, said)
+    # A job whose ranks have ended while there was no driver is gone, and summed right.
+    assert {turn["end"] for turn in json.loads(out)["turns"].values()} <= {"done", "gone"}, said
+
+
+@pytest.mark.parametrize("online", [False, True])
+def test_a_driver_that_is_killed_after_a_job_went_over_goes_on(namespaces, name, tmp_path, online):
+    gone_over(tmp_path, name, online=online)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("online", [False, True])
+@pytest.mark.parametrize("seed", range(500, 520))
+def test_drivers_that_are_killed_while_jobs_go_over(namespaces, name, tmp_path, seed, online):
+    gone_over(tmp_path, name, seed=seed, online=online)
 
 
 @pytest.mark.soak
