@@ -165,6 +165,54 @@ def test_a_timetable_of_the_other_kind_is_refused_with_what_to_do(written, tmp_p
     assert told in str(refused.value)
 
 
+LIT_BEFORE = {"given": [{"between": ["u0", "u1"], "circuits": 1}]}
+COFLOW = {"name": "shuffle", "synchrony": "coflow", "workers": {"u0": 1}, "sinks": {"u1": 100_000}}
+
+
+@pytest.mark.parametrize("fidelity", ["trains", "packets"])
+@pytest.mark.parametrize("slots", [True, False])
+@pytest.mark.parametrize("what", ["lit before", "trees", "coflows"])
+def test_a_timetable_that_plans_cannot_follow_is_refused_by_name(written, tmp_path, fidelity, slots, what):
+    made, _ = written
+    jobs = [star("far", {"u0": 1}, "u1", 700_000)]
+    jobs += [star("tree", {"u0": 2, "u1": 2}, "u1", 700_000)] if what == "trees" else []
+    jobs += [COFLOW] if what == "coflows" else []
+    workload = Workload.model_validate({"name": "jobs", "jobs": jobs})
+    rates = carried(instance(network(), workload, SLOT_S, slots=slots, trees=what == "trees"), workload)
+    rates |= {"before": LIT_BEFORE} if what == "lit before" else {}
+    planned = schedule(rates, "turns" if slots else "events")
+    (tmp_path / "jobs.json").write_text(workload.to_json())
+    (tmp_path / "planned.json").write_text(planned.model_dump_json(exclude_none=True))
+    with pytest.raises(ScenarioError) as refused:
+        resolve(made(fidelity, f'timetable = "planned.json"\nslots = {str(planned.slots).lower()}\n'), load)
+    trees = "in trees" if fidelity == "trains" else "add `trees = true`"
+    assert {"lit before": "lit before", "trees": trees, "coflows": "coflow"}[what] in str(refused.value)
+
+
+@pytest.mark.parametrize("slots", [True, False])
+def test_packets_follow_a_timetable_whose_jobs_are_summed_in_trees(written, tmp_path, slots):
+    """Every value of every sum is compared with the exact one."""
+    made, _ = written
+    topology = TOPOLOGY.replace("hosts-per-unit=4", "hosts-per-unit=8")
+    jobs = [star("far", {"u0": 1}, "u1", 700_000), star("tree", {"u0": 2, "u1": 2}, "u1", 1_400_000, iterations=2)]
+    workload = Workload.model_validate({"name": "jobs", "jobs": jobs})
+    rates = instance(
+        optical(3, 8, 4, ports=1, rate_bps=20e6, places=1, dark_s=0.02), workload, SLOT_S, slots=slots, trees=True
+    )
+    planned = schedule(carried(rates, workload), "turns" if slots else "events")
+    assert planned.cost.jobs[1].by == "switch"
+    (tmp_path / "jobs.json").write_text(workload.to_json())
+    (tmp_path / "planned.json").write_text(planned.model_dump_json(exclude_none=True))
+    more = f'timetable = "planned.json"\nslots = {str(planned.slots).lower()}\ntrees = true\n'
+    scenario = made("packets", more)
+    path = tmp_path / "trees.toml"
+    path.write_text(scenario.path.read_text().replace(TOPOLOGY, topology))
+    outcome = run(ScenarioFile.read(path), load)
+    assert outcome.end["checked_values"] > 0
+    if not planned.slots:
+        assert outcome.end["at_s"] == pytest.approx(planned.cost.completion_s, rel=SAME)
+
+
 SEEDS = range(1, 9)
 
 
@@ -199,6 +247,7 @@ def test_random_jobs_that_share_circuits_are_simulated_as_they_are_planned(tmp_p
 
 BAD = {
     "paper": ("paper = true\n", "`paper` is for flows"),
+    "trees": ("trees = true\n", "for packets that follow a timetable"),
     "lit before": ('before = "even"\n', "`before` is for flows"),
     "no slots": ("slots = false\n", "without `slots` a timetable is followed"),
     "a strange unit": ('[[failure]]\nbetween = ["u0", "u9"]\nat_s = 0.0\n', "there is no unit u9"),

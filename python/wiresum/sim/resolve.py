@@ -151,6 +151,7 @@ class _Resolver:
                         fidelity,
                         shifts=said.shifts,
                         slots=said.slots,
+                        trees=said.trees,
                     )
                 )
             options, patience_s = {**circuits["options"], "online": True}, self.scenario.patience_s

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from wiresum.errors import ScheduleError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.fabric import MAX_SWITCHED_VALUES
 from wiresum.plan.schedule import Interval as PlannedInterval
@@ -174,6 +175,7 @@ def followed(
     *,
     shifts: bool = True,
     slots: bool = True,
+    trees: bool = False,
 ) -> TurnsOverCircuits:
     """The turns of a timetable.
 
@@ -186,12 +188,15 @@ def followed(
         shifts: whether jobs that compute may begin later, so that they send while others compute.
         slots: whether its circuits change with slots, in which jobs wait for light; without slots their rates begin
             with it.
+        trees: whether switches of several units may sum a job together.
 
     Raises:
         ScheduleError: a job cannot run as the timetable says.
     """
+    _require_dark_before(timetable)
     found = assigned(timetable, topology, workload)
     plans = {int(job): plan for one in found.intervals for job, plan in one.plans.items()}
+    _require_trees(plans, trees=trees, fidelity=fidelity)
     ends = _ends(timetable)
     paces = {} if slots else _paces(workload, timetable, fidelity)
     lit = [set[str](), *({found.network.name(circuit) for circuit in one.circuits} for one in found.intervals)]
@@ -223,6 +228,37 @@ def followed(
         interleaved(told, jobs, found.network, computes_first=True) if shifts else unshifted(told, found.network)
     )
     return TurnsOverCircuits(workload, found.network, {job: plans[job] for job in jobs}, intervals)
+
+
+def _require_dark_before(timetable: Timetable) -> None:
+    """Refuses a timetable that has circuits without setting them up: here all are dark at the start.
+
+    Raises:
+        ScheduleError: it has.
+    """
+    lit: Counter[frozenset[str]] = Counter()
+    added = 0
+    for slot in timetable.intervals:
+        now = Counter({frozenset(one.between): one.circuits for one in slot.circuits})
+        added, lit = added + (now - lit).total(), now
+    if before := added - timetable.cost.setups:
+        problem = f"the timetable was made where {before} of its circuits are lit before, and none is here"
+        raise ScheduleError(f"{problem}; make it with `before` none, or set `fidelity` to flows")
+
+
+def _require_trees(plans: Mapping[int, AggregationPlan], *, trees: bool, fidelity: str) -> None:
+    """Refuses jobs that switches of several units sum where none may be, and in trains, which are late with them.
+
+    Raises:
+        ScheduleError: there is one; the message names it.
+    """
+    job = next((job for job, plan in plans.items() if len(plan.streams[-1].places) > 1), None)
+    if job is None:
+        return
+    if fidelity == "trains":
+        raise ScheduleError(f"switches of several units sum job {job}, in trees; set `fidelity` to packets or flows")
+    if not trees:
+        raise ScheduleError(f"switches of several units sum job {job}; add `trees = true`")
 
 
 def _paces(workload: Workload, timetable: Timetable, fidelity: str) -> dict[int, float]:
