@@ -187,14 +187,14 @@ def test_a_driver_that_asks_a_scheduler_goes_on_after_it_was_killed(namespaces, 
     restarted(tmp_path, name, seed, online=True)
 
 
-def gone_over(folder, name, *, seed=None, online=False):
+def gone_over(folder, name, *, seed=None, online=False, scheduler="fcfs"):
     """A driver that is killed when a job has gone over to the circuit of another one, or at some moment around that.
 
     Both circuits are the schedule's from its start, as others have no addresses without a scheduler that is asked.
     """
     topology = network(2, ports=2, servers=2)
     jobs = workload(*(star(f"job{count}", {"u0": 1}, "u1", 1_000_000, iterations=count) for count in (14, 42)))
-    with Cluster(folder, name, topology=topology, jobs=jobs, online=online, scheduler="fcfs", sums=False) as cluster:
+    with Cluster(folder, name, topology=topology, jobs=jobs, online=online, scheduler=scheduler, sums=False) as cluster:
         cluster.await_begin()
         assert cluster.ranks[0].stdout.readline(), "no sum has come"
         crossbar = cluster.bed.bed.optical_switch("oxc").device.crossbar
@@ -228,7 +228,7 @@ def test_a_driver_that_is_killed_after_a_job_went_over_goes_on(namespaces, name,
 @pytest.mark.parametrize("online", [False, True])
 @pytest.mark.parametrize("seed", range(500, 520))
 def test_drivers_that_are_killed_while_jobs_go_over(namespaces, name, tmp_path, seed, online):
-    gone_over(tmp_path, name, seed=seed, online=online)
+    gone_over(tmp_path, name, seed=seed, online=online, scheduler=("fcfs", "turns")[seed % 2])
 
 
 @pytest.mark.soak

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.turns.networks import SLOT_S, network, star, timetable_of, turns_of, workload
 
+from wiresum.deploy import control
 from wiresum.plan.shared import SharedNetwork
 from wiresum.turns.detours import Detours
 from wiresum.turns.driver import plans_of
 from wiresum.turns.live import RANK, TurnsBed, run_jobs
+from wiresum.turns.nodes import from_root
 from wiresum.turns.online import Online
 from wiresum.turns.plans import as_schedule, carried
 from wiresum.turns.ports import Ports, all_circuits
@@ -71,6 +73,24 @@ def test_a_job_goes_over_to_a_circuit_that_is_left(namespaces, name, fault, comm
     assert port not in last.removeprefix("oxc.").split("-")
     assert f"job 1 goes over to circuit {last}" in said
     assert live.seen.setups > 1
+
+
+def test_a_job_goes_over_where_its_nodes_hear_of_it_one_after_another(namespaces, name, monkeypatch):
+    """As where the driver dies in between: who sends to a node that knows nothing of it would be refused."""
+    ask = control.ask
+
+    def slowly(path, command, **what):
+        answer = ask(path, command, **what)
+        time.sleep(0.5 if command == "readdress" else 0.0)
+        return answer
+
+    monkeypatch.setattr(control, "ask", slowly)
+    topology = network(2, hosts=2, ports=2, servers=2)
+    jobs = workload(star("far", {"u0": 1}, "u1", SIZE, iterations=ITERATIONS))
+    with scheduled(topology, jobs, name, sums=False) as bed:
+        assert [node.name for node in from_root(bed.plans[1])] == ["ps2", "u1", "u0"]
+        live, _ = run_and_cut(bed, jobs, RANK, "failing", lambda: first_port(bed.plans[1]))
+    assert live.seen.moves
 
 
 def test_a_job_shares_the_circuit_of_another_one_where_no_ports_are_free(namespaces, name):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from wiresum.deploy import control
 from wiresum.errors import ScheduleError
-from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode
+from wiresum.plan.members import NodeChild
 
 
 class Nodes:
@@ -43,10 +45,13 @@ class Nodes:
     def readdress(self, plan: AggregationPlan) -> None:
         """Has all nodes of a plan reach each other at its addresses, while its job runs.
 
+        Those go first who are nearer to where sums are complete: a node refuses workers whose packets come from an
+        address that it does not know, which ends their job, and the caller may die between two nodes.
+
         Raises:
             ControlError: one refuses, as switches in the kernel do, or does not answer.
         """
-        for node in plan.nodes:
+        for node in from_root(plan):
             content = json.loads(plan.held_by(node.id).to_json())
             control.ask(self.sockets[node.name], "readdress", plan=content)
 
@@ -84,3 +89,18 @@ class Nodes:
     def served(self, node: str) -> set[int]:
         """Jobs of a node."""
         return {job["job"] for job in control.ask(self.sockets[node], "status")["jobs"]}
+
+
+def from_root(plan: AggregationPlan) -> list[PlanNode]:
+    """Nodes by their distance from where sums are complete, over the links of a plan that names some."""
+    assert plan.fabric is not None, "only plans of switches name links"
+    beside: defaultdict[int, set[int]] = defaultdict(set)
+    for link in plan.fabric.links:
+        ends = {end.at.node for end in link.ends if isinstance(end.at, NodeChild)}
+        for end in ends:
+            beside[end] |= ends - {end}
+    legs = plan.streams[-1].legs
+    found = sorted({leg.parent for leg in legs} - {leg.child.node for leg in legs if isinstance(leg.child, NodeChild)})
+    for node in found:
+        found += sorted(beside[node] - set(found))
+    return sorted(plan.nodes, key=lambda node: found.index(node.id))
