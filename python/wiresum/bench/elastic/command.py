@@ -22,7 +22,7 @@ class Options:
     """Whom to kill, how often, and how the others meet."""
 
     by: Annotated[
-        Way, typer.Option("--by", help="How members meet anew; torchft-gloo is torchft's own group, the rival")
+        Way, typer.Option("--by", help="Way in which members meet anew; torchft-gloo has the group that torchft brings")
     ] = "reconfigure"
     how: Annotated[
         How, typer.Option("--how", help="kill: SIGKILL; cut: its link goes down, as if its host had lost its power")

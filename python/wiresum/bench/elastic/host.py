@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from torch._C._distributed_c10d import Store, TCPStore
@@ -35,14 +36,17 @@ class Task(RankTask):
         workers: how many hosts there are.
         down_s: until a killed worker is started again.
         stop_file: the worker ends when this is there.
+        is_cut: workers lose their link, of which they may end by themselves before they are killed.
     """
 
     by: str
     workers: int
     down_s: float
     stop_file: str
+    is_cut: bool
 
 
+@cache
 def own_address() -> str:
     """Where the first host, and so every other, reaches this one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -71,7 +75,8 @@ def _run_workers(task: Task, store: Store, seat: int) -> int:
         child = subprocess.Popen(command, env={**os.environ, **environment, "LIFE": str(life)})
         code = child.wait()
         membership.tell(store, "ended", seat=seat, life=life)
-        if code != -signal.SIGKILL or Path(task.stop_file).exists():
+        is_lost = code == -signal.SIGKILL or (task.is_cut and code > 0)
+        if not is_lost or Path(task.stop_file).exists():
             return code
         life += 1
         time.sleep(task.down_s)

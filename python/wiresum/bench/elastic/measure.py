@@ -11,6 +11,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -156,7 +157,8 @@ class Killer:
             for seat in left
         )
         if self.options.how == "cut":
-            os.kill(victim.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(victim.pid, signal.SIGKILL)
             self._set_link(victim.seat, "up")
         return Kill(len(left), max(told, default=stepped) - at, stepped - at, victim.pid)
 
@@ -186,7 +188,7 @@ def measure(options: Options, progress: Progress) -> Report:
         stop_file = bed.folder / "stop"
         watch = Watch()
         killer = Killer(bed, options, watch, stop_file, progress)
-        task = Task(options.by, options.workers, options.down_s, str(stop_file))
+        task = Task(options.by, options.workers, options.down_s, str(stop_file), options.how == "cut")
         command = [sys.executable, "-m", "wiresum.bench.elastic.host", task.to_json()]
         thread = threading.Thread(target=killer.kill_and_stop, daemon=True)
         thread.start()
