@@ -79,10 +79,10 @@ void GroupContext::note_loss(std::string text, bool is_final) {
     changed_.notify_all();
 }
 
-std::optional<GroupContext::Loss> GroupContext::await_loss(uint64_t count) const {
+std::optional<GroupContext::Loss> GroupContext::loss_since(uint64_t count, bool awaits) const {
     std::unique_lock lock(mutex_);
-    const bool is_there =
-        changed_.wait_for(lock, loss_known_after, [this, count] { return loss_.count > count; });
+    const auto limit = awaits ? loss_known_after : std::chrono::milliseconds(0);
+    const bool is_there = changed_.wait_for(lock, limit, [this, count] { return loss_.count > count; });
     return is_there ? std::optional(loss_) : std::nullopt;
 }
 

@@ -71,8 +71,9 @@ struct GroupContext {
         return loss_;
     }
     void note_loss(std::string text, bool is_final);
-    // The loss after so many, if there is one, or comes while others learn of it, too; otherwise nothing.
-    std::optional<Loss> await_loss(uint64_t count) const;
+    // The loss after so many, if there is one; with `awaits` also if it comes before others would have
+    // learned of it.
+    std::optional<Loss> loss_since(uint64_t count, bool awaits) const;
 
     // How long it takes until all know who is lost; zero where nobody says so.
     std::chrono::milliseconds loss_known_after{0};

@@ -325,8 +325,12 @@ DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
 bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
     try {
         return inner_->wait(timeout);
-    } catch (...) {
-        if (const auto loss = group_->await_loss(losses_before_)) {
+    } catch (const std::exception &trouble) {
+        // Gloo says where an error comes from: of a connection it may have known before the servers miss the
+        // rank.
+        const bool is_of_a_connection =
+            std::string(trouble.what()).find("gloo/transport/") != std::string::npos;
+        if (const auto loss = group_->loss_since(losses_before_, is_of_a_connection)) {
             throw lost_in_gloo(collective_, *loss);
         }
         throw;
