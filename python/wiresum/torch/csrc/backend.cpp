@@ -232,7 +232,8 @@ WorkPtr WiresumBackend::delegate(const Delegate &to_gloo, const char *collective
     return c10::make_intrusive<DelegatedWork>(to_gloo(), reason, group_, collective);
 }
 
-WorkPtr WiresumBackend::delegate(const Delegate &to_gloo, const char *collective, const Tensors &tensors) {
+WorkPtr WiresumBackend::count_and_delegate(const Delegate &to_gloo, const char *collective,
+                                           const Tensors &tensors) {
     count_delegated(collective, tensors);
     return delegate(to_gloo, collective, Reason::Collective);
 }
@@ -310,54 +311,56 @@ WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduce
 
 WorkPtr WiresumBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
                                             const c10d::AllgatherOptions &options) {
-    return delegate([&] { return inner()->allgather_coalesced(outputs, inputs, options); },
-                    "all_gather_coalesced", inputs);
+    return count_and_delegate([&] { return inner()->allgather_coalesced(outputs, inputs, options); },
+                              "all_gather_coalesced", inputs);
 }
 
 WorkPtr WiresumBackend::all_gather_single_coalesced(Tensors &outputs, Tensors &inputs,
                                                     const c10d::AllgatherOptions &options) {
-    return delegate([&] { return inner()->all_gather_single_coalesced(outputs, inputs, options); },
-                    "all_gather_single_coalesced", inputs);
+    return count_and_delegate([&] { return inner()->all_gather_single_coalesced(outputs, inputs, options); },
+                              "all_gather_single_coalesced", inputs);
 }
 
 WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
                                const c10d::GatherOptions &options) {
-    return delegate([&] { return inner()->gather(outputs, inputs, options); }, "gather", inputs);
+    return count_and_delegate([&] { return inner()->gather(outputs, inputs, options); }, "gather", inputs);
 }
 
 WorkPtr WiresumBackend::gather_single(at::Tensor &output, at::Tensor &input,
                                       const c10d::GatherOptions &options) {
-    return delegate([&] { return inner()->gather_single(output, input, options); }, "gather_single", {input});
+    return count_and_delegate([&] { return inner()->gather_single(output, input, options); }, "gather_single",
+                              {input});
 }
 
 WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                                 const c10d::ScatterOptions &options) {
-    return delegate([&] { return inner()->scatter(outputs, inputs, options); }, "scatter", outputs);
+    return count_and_delegate([&] { return inner()->scatter(outputs, inputs, options); }, "scatter", outputs);
 }
 
 WorkPtr WiresumBackend::all_to_all_single(at::Tensor &output, at::Tensor &input,
                                           std::vector<int64_t> &output_sizes,
                                           std::vector<int64_t> &input_sizes,
                                           const c10d::AllToAllOptions &options) {
-    return delegate(
+    return count_and_delegate(
         [&] { return inner()->all_to_all_single(output, input, output_sizes, input_sizes, options); },
         "all_to_all_single", {input});
 }
 
 WorkPtr WiresumBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
-    return delegate([&] { return inner()->alltoall(outputs, inputs, options); }, "all_to_all", inputs);
+    return count_and_delegate([&] { return inner()->alltoall(outputs, inputs, options); }, "all_to_all",
+                              inputs);
 }
 
 WorkPtr WiresumBackend::send(Tensors &tensors, int destination, int tag) {
-    return delegate([&] { return inner()->send(tensors, destination, tag); }, "send", tensors);
+    return count_and_delegate([&] { return inner()->send(tensors, destination, tag); }, "send", tensors);
 }
 
 WorkPtr WiresumBackend::recv(Tensors &tensors, int source, int tag) {
-    return delegate([&] { return inner()->recv(tensors, source, tag); }, "recv", tensors);
+    return count_and_delegate([&] { return inner()->recv(tensors, source, tag); }, "recv", tensors);
 }
 
 WorkPtr WiresumBackend::recvAnysource(Tensors &tensors, int tag) {
-    return delegate([&] { return inner()->recvAnysource(tensors, tag); }, "recv", tensors);
+    return count_and_delegate([&] { return inner()->recvAnysource(tensors, tag); }, "recv", tensors);
 }
 
 WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
@@ -371,7 +374,7 @@ WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
                       timeout_of(options.timeout)},
                      true);
     }
-    return delegate([&] { return inner()->barrier(options); }, "barrier", {});
+    return count_and_delegate([&] { return inner()->barrier(options); }, "barrier", {});
 }
 
 void WiresumBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {

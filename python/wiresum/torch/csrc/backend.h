@@ -172,8 +172,8 @@ class WiresumBackend final : public c10d::Backend {
     // Gloo's.
     c10::intrusive_ptr<c10d::Work> delegate(const Delegate &to_gloo, const char *collective, Reason reason);
     // The same for what is Gloo's anyway, and its place in the books.
-    c10::intrusive_ptr<c10d::Work> delegate(const Delegate &to_gloo, const char *collective,
-                                            const std::vector<at::Tensor> &tensors);
+    c10::intrusive_ptr<c10d::Work> count_and_delegate(const Delegate &to_gloo, const char *collective,
+                                                      const std::vector<at::Tensor> &tensors);
     c10::intrusive_ptr<c10d::Work> carry_or(const Delegate &to_gloo, Request request, bool is_ours);
     Reason decide_on(const Request &request, bool is_ours) const;
     // By the network, as sums or copies, or in the packets that open a collective.
