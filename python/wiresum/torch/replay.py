@@ -92,7 +92,7 @@ class Replay:
             # asks for the name of its address, and a group must not wait for a slow name server.
             self._store = PrefixStore("replay", self._store.clone())
             while not self._closing.wait(LOOK_S):
-                if self._is_ended():
+                if self._ends():
                     return
                 departure = self._departure()
                 if departure is not None:
@@ -120,18 +120,19 @@ class Replay:
     def _write(self, what: str, text: str) -> None:
         self._store.set(self._key(what), text)
 
-    def _is_ended(self) -> bool:
-        """Whether a rank is lost that the group does not go on without. Gloo would wait for it."""
-        lost = None if self._meeting.outlives else self._connection.engine.lost()
-        if lost is not None:
-            self._crossing.lose(lost[1])
-        return lost is not None
+    def _ends(self) -> bool:
+        """Ends what Gloo has, which would wait, if a rank is lost that the group does not go on without."""
+        lost = self._connection.engine.lost()
+        if lost is None or self._meeting.outlives:
+            return False
+        self._crossing.lose(lost[1])
+        return True
 
     def _departure(self) -> Departure | None:
         """What the first rank has said that has lost its node, or another rank; None while none has."""
         engine, rank = self._connection.engine, self._meeting.rank
         own = None
-        if (lost := engine.lost()) is not None:
+        if self._meeting.outlives and (lost := engine.lost()) is not None:
             own = Departure(lost[1], (lost[0],))
         elif (gone := engine.gone()) is not None:
             own = Departure(f"rank {rank}: {gone}")
