@@ -158,6 +158,9 @@ def test_a_process_that_is_no_member_or_has_none_is_told(node: Deployment) -> No
         assert "call reconfigure() with their handles first" in failure.message
         [failure] = world.try_to_run(meet, 1, handles[:1], ranks=[1])
         assert "none of the 1 that it was given" in failure.message
+        world.run(meet, 2, handles[:1], ranks=[0])
+        [failure] = world.try_to_run(meet, 2, handles[:1], ranks=[0])
+        assert "was given the uuid 2 before" in failure.message
 
 
 def create() -> None:
@@ -219,4 +222,4 @@ def test_a_group_of_fewer_ranks_than_workers(node: Deployment) -> None:
         failures = world.try_to_run(with_seats, ["4", "0"], 2, ranks=[0, 1])
         assert all("WIRESUM_SEAT is 4, and the plan has the workers 0 to 3" in one.message for one in failures)
         failures = world.try_to_run(with_seats, ["", "0"], 2, ranks=[0, 1])
-        assert all("rank 0 have no WIRESUM_SEAT" in one.message for one in failures)
+        assert all("WIRESUM_SEAT is set on other ranks, but not on rank 0" in one.message for one in failures)

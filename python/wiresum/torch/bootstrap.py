@@ -30,7 +30,7 @@ from wiresum.torch.connection import Claim
 from wiresum.torch.decisions import Decision, Offer, decide, decide_after_join, may_fall_back
 from wiresum.torch.engine import Engine, open_engine
 from wiresum.torch.losses import check_losses, names
-from wiresum.torch.seats import Seating, check_seat
+from wiresum.torch.seats import Seating, check_seat, why_not_seats
 from wiresum.torch.settings import Settings
 
 AGREE_LOOK_S = 0.2
@@ -195,7 +195,7 @@ class Meeting:
         if self.seat is None:
             return jobs_of(made, self.size, self.global_ranks)
         is_whole = self.size == len(made.workers)
-        is_some = self.size < len(made.workers) and Seating(made, self.seat).takes_some
+        is_some = self.size < len(made.workers) and not why_not_seats(made, is_whole=False)
         return [made] if is_whole or is_some else []
 
     def _claimed(self, claim: Claim) -> tuple[int, str]:

@@ -151,8 +151,8 @@ def _misplaced(seats: Sequence[int]) -> WiresumError | None:
         return None
     if without:
         return SettingError(
-            f"{names(without)} have no WIRESUM_SEAT, the others do: set it on all ranks, each to another of the plan's "
-            "workers, or on none"
+            f"WIRESUM_SEAT is set on other ranks, but not on {names(without)}: set it on all ranks, each to another of "
+            "the plan's workers, or on none"
         )
     shared = {seat: ranks for seat, ranks in _ranks_by([str(seat) for seat in seats]).items() if len(ranks) > 1}
     if shared:

@@ -45,6 +45,7 @@ class Rendezvous:
     def __init__(self, tools: Tools, members: Members) -> None:
         self._tools, self._members = tools, members
         self._own: TCPStore | None = None
+        self._used: set[int] = set()
         self._handle = ""
 
     def handle(self) -> str:
@@ -69,9 +70,13 @@ class Rendezvous:
             timeout: how long they may take to come.
 
         Raises:
+            ValueError: the number was used before, so that the store has what members said then.
             WiresumError: the same on every member that came.
             torch.distributed.DistError: the first of them cannot be reached.
         """
+        if uuid in self._used:
+            raise ValueError(f"reconfigure() was given the uuid {uuid} before: pass another one for each group")
+        self._used.add(uuid)
         rank = handles.index(self.handle())
         members = replace(self._members, rank=rank, size=len(handles), timeout=timeout, global_ranks=[])
         return Formation(self._tools, members, PrefixStore(str(uuid), self._store_of(handles[0], timeout))).form()

@@ -22,11 +22,6 @@ class Seating:
     plan: AggregationPlan
     seat: int
 
-    @property
-    def takes_some(self) -> bool:
-        """Whether a group may have some of the plan's workers only."""
-        return self.plan.fabric is None and self.plan.job.rounds is None and len(self.plan.workers) <= MOST_RANKS
-
 
 def check_seat(plan: AggregationPlan, seat: int, size: int, settings: Settings) -> None:
     """Refuses a seat that the plan has not, or that its job cannot have.
@@ -45,12 +40,12 @@ def check_seat(plan: AggregationPlan, seat: int, size: int, settings: Settings) 
         raise SettingError(
             f"WIRESUM_SEAT is {seat}, and the plan has the workers 0 to {workers - 1}: plan for as many as may come"
         )
-    problem = _why_not(plan, settings, is_whole=size == workers)
+    problem = _why_not(settings) or why_not_seats(plan, is_whole=size == workers)
     if problem:
         raise SettingError(f"WIRESUM_SEAT does not go with {problem}")
 
 
-def _why_not(plan: AggregationPlan, settings: Settings, *, is_whole: bool) -> str:
+def _why_not(settings: Settings) -> str:
     problems = {
         "WIRESUM_AGGREGATOR, whose star has as many workers as the group has ranks: set WIRESUM_PLAN": (
             settings.plan is None
@@ -59,6 +54,13 @@ def _why_not(plan: AggregationPlan, settings: Settings, *, is_whole: bool) -> st
             settings.outlives_ranks and settings.seat is not None
         ),
         "turns (WIRESUM_TURNS)": settings.turns is not None,
+    }
+    return _first(problems)
+
+
+def why_not_seats(plan: AggregationPlan, *, is_whole: bool) -> str:
+    """What of a plan keeps its workers from being ranks in any order, or, if not all are there, some of them."""
+    problems = {
         "groups that the plan names (`--mesh`, `--ranks`): make a plan for each group": bool(plan.job.groups),
         "rounds that go on without late workers (`--participants`)": plan.job.rounds is not None,
         "switches that sum, as they wait for every worker: plan servers in their place": (
@@ -66,4 +68,8 @@ def _why_not(plan: AggregationPlan, settings: Settings, *, is_whole: bool) -> st
         ),
         f"{len(plan.workers)} workers: {MOST_RANKS} at most": len(plan.workers) > MOST_RANKS,
     }
+    return _first(problems)
+
+
+def _first(problems: dict[str, bool]) -> str:
     return next((problem for problem, is_there in problems.items() if is_there), "")

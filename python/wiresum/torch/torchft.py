@@ -58,9 +58,6 @@ class ProcessGroupWiresum(NotesErrors):
         timeout: how long the replicas of a quorum may take to come, and that of collectives.
     """
 
-    def __init__(self, timeout: timedelta = timedelta(seconds=60)) -> None:
-        super().__init__(timeout)
-
     def _create_pg(self, store: Store, rank: int, world_size: int) -> ProcessGroup:
         """Called by torchft with a store that no quorum has used, and with this replica's place in this one."""
         tools, failure = prepare()
