@@ -36,7 +36,7 @@ class Task(RankTask):
         workers: how many hosts there are.
         down_s: until a killed worker is started again.
         stop_file: the worker ends when this is there.
-        is_cut: workers lose their link, of which they may end by themselves before they are killed.
+        is_cut: whether workers lose their link. One that has may end with an error before it is killed.
     """
 
     by: str

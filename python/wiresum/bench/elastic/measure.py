@@ -7,39 +7,32 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from wiresum.bench.elastic.command import Options
 from wiresum.bench.elastic.host import Task
+from wiresum.bench.kills.killing import FEWEST_PAUSE_S, MOST_PAUSE_S, START_S, Killing, Progress
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.testbed import Testbed, run
+from wiresum.testbed.run import RunOutcome
 from wiresum.topology.generators.star import star
 
-START_S = 300.0
-"""For the first steps: a busy machine takes a minute to import PyTorch several times."""
 RECOVERY_S = 120.0
 """Within this time after a kill the others make steps, and enough workers are back for the next; else it has failed."""
 FEWEST_LEFT = 2
 """Members that go on after a kill."""
 WARMUP_STEPS = 5
 """Steps of each epoch before a kill: DDP arranges its buckets in the first."""
-FEWEST_PAUSE_S, MOST_PAUSE_S = 0.1, 0.6
 DEAD_AFTER_S = 1.0
-POLL_S = 0.01
 CURRENT_S = 1.0
 """A worker that has made a step in this time is taken for one that trains."""
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -100,40 +93,39 @@ class Watch:
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill: seconds to the last survivor's error, to everyone's next step, and until the worker was back."""
+    """One kill: seconds to the last survivor's error, if one had any, and to the next step of all who are left."""
 
     survivors: int
-    error_s: float
+    error_s: float | None
     step_s: float
     pid: int
 
 
 @dataclass
-class Killer:
+class Killer(Killing):
     """Kills workers of one training."""
 
     bed: Testbed
     options: Options
     watch: Watch
-    stop_file: Path
     progress: Progress
     kills: list[Kill] = field(default_factory=list)
     trouble: list[BaseException] = field(default_factory=list)
 
-    def kill_and_stop(self) -> None:
-        """All kills, one after the other."""
-        try:
-            chance = random.Random(self.options.seed)
-            for done in range(self.options.kills):
-                self.progress(done, self.options.kills)
-                self._wait_until(self.watch.is_settled, "steps of enough workers", RECOVERY_S if done else START_S)
-                time.sleep(chance.uniform(FEWEST_PAUSE_S, MOST_PAUSE_S))
-                self.kills.append(self._kill(chance))
-            self.progress(self.options.kills, self.options.kills)
-        except BaseException as error:
-            self.trouble.append(error)
-        finally:
-            self.stop_file.touch()
+    def _run(self) -> RunOutcome:
+        options = self.options
+        task = Task(options.by, options.workers, options.down_s, str(self._stop_file), options.how == "cut")
+        command = [sys.executable, "-m", "wiresum.bench.elastic.host", task.to_json()]
+        return run(self.bed, command, self.watch.take, {"WIRESUM_DEAD_AFTER": f"{DEAD_AFTER_S:g}"})
+
+    def _kill_all(self) -> None:
+        chance = random.Random(self.options.seed)
+        for done in range(self.options.kills):
+            self.progress(done, self.options.kills)
+            self._wait_until(self.watch.is_settled, "steps of enough workers", RECOVERY_S if done else START_S)
+            time.sleep(chance.uniform(FEWEST_PAUSE_S, MOST_PAUSE_S))
+            self.kills.append(self._kill(chance))
+        self.progress(self.options.kills, self.options.kills)
 
     def _kill(self, chance: random.Random) -> Kill:
         members = self.watch.training()
@@ -160,20 +152,12 @@ class Killer:
             with suppress(ProcessLookupError):
                 os.kill(victim.pid, signal.SIGKILL)
             self._set_link(victim.seat, "up")
-        return Kill(len(left), max(told, default=stepped) - at, stepped - at, victim.pid)
+        return Kill(len(left), max(told) - at if told else None, stepped - at, victim.pid)
 
     def _set_link(self, seat: int, state: str) -> None:
         node = self.bed.workers[seat]
         for interface in self.bed.interfaces(node):
             self.bed.spawn(node, ["ip", "link", "set", interface, state]).wait()
-
-    def _wait_until(self, condition: Callable[[], bool], what: str, within_s: float) -> None:
-        deadline = time.monotonic() + within_s
-        while not condition():
-            if self.watch.is_over or time.monotonic() > deadline:
-                last_words = " | ".join(self.watch.errors[-8:])
-                raise TestbedError(f"{what} did not come within {within_s:.0f} s: {last_words}")
-            time.sleep(POLL_S)
 
 
 def measure(options: Options, progress: Progress) -> Report:
@@ -185,20 +169,8 @@ def measure(options: Options, progress: Progress) -> Report:
     topology = star(workers=options.workers)
     planned = plan(topology, Job(copies=True), PlanOptions(engine=options.engine))
     with Testbed(topology, planned) as bed:
-        stop_file = bed.folder / "stop"
-        watch = Watch()
-        killer = Killer(bed, options, watch, stop_file, progress)
-        task = Task(options.by, options.workers, options.down_s, str(stop_file), options.how == "cut")
-        command = [sys.executable, "-m", "wiresum.bench.elastic.host", task.to_json()]
-        thread = threading.Thread(target=killer.kill_and_stop, daemon=True)
-        thread.start()
-        outcome = run(bed, command, watch.take, {"WIRESUM_DEAD_AFTER": f"{DEAD_AFTER_S:g}"})
-        watch.is_over = True
-        thread.join()
-    if killer.trouble:
-        raise killer.trouble[0]
-    if outcome.exit_code:
-        raise TestbedError("training with kills failed: " + "\n".join(watch.errors[-15:]))
+        killer = Killer(bed, options, watch := Watch(), progress)
+        killer.train()
     killed = {kill.pid for kill in killer.kills}
     repeated = fail_unless_equal(watch.steps, killed)
     return to_report(options, killer.kills, watch, repeated)
@@ -234,10 +206,10 @@ def fail_unless_equal(steps: list[Step], killed: set[int]) -> int:
 
 def to_report(options: Options, kills: list[Kill], watch: Watch, repeated: int) -> Report:
     """The times of each kill."""
-    results = [
-        Result("from a kill to the last survivor's error", "s", [kill.error_s for kill in kills]),
-        Result("from a kill to the next step of all who are left", "s", [kill.step_s for kill in kills]),
-    ]
+    results = [Result("from a kill to the next step of all who are left", "s", [kill.step_s for kill in kills])]
+    errors = [kill.error_s for kill in kills if kill.error_s is not None]
+    if errors:
+        results.insert(0, Result("from a kill to the last survivor's error", "s", errors))
     parameters = {
         "by": options.by,
         "how": options.how,
@@ -251,6 +223,7 @@ def to_report(options: Options, kills: list[Kill], watch: Watch, repeated: int) 
     last = max((step.number for step in watch.steps), default=0)
     notes = [
         f"{last} steps, the same bits on all who made them; {repeated} were made again that only the killed had made",
+        f"after {len(kills) - len(errors)} kills no survivor had an error before its next step",
         f"{len({step.pid for step in watch.steps})} processes took part, {options.workers} at most at once",
     ]
     return Report("elastic", parameters, results, notes=notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from torch._C._distributed_c10d import TCPStore
@@ -13,7 +14,7 @@ from torchft.checkpointing import HTTPTransport
 from torchft.process_group import ProcessGroup, ProcessGroupGloo
 
 from wiresum.bench.elastic.host import Task, own_address
-from wiresum.bench.elastic.steps import Training, say, until
+from wiresum.bench.elastic.steps import Training, say
 from wiresum.torch.torchft import NotesErrors, ProcessGroupWiresum
 
 TIMEOUT = timedelta(seconds=20)
@@ -49,7 +50,7 @@ def main() -> None:
     )  # fmt: skip
     model = DistributedDataParallel(manager, training.layers)
     optimizer = Optimizer(manager, training.optimizer)
-    for _ in until(task.stop_file):
+    while not Path(task.stop_file).exists():
         training.steps = manager.current_step()
         optimizer.zero_grad()
         try:

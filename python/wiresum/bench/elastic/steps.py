@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -46,9 +44,3 @@ class Training:
     def say_step(self, epoch: int, members: int) -> None:
         """Says what the parameters are after a step."""
         say(step=self.steps, checksum=checksum(self.layers), epoch=epoch, members=members)
-
-
-def until(stop_file: str) -> Iterator[None]:
-    """As long as the file is not there."""
-    while not Path(stop_file).exists():
-        yield

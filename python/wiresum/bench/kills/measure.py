@@ -7,14 +7,20 @@ import json
 import random
 import re
 import sys
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from wiresum.bench.kills.command import Options
+from wiresum.bench.kills.killing import (
+    FEWEST_PAUSE_S,
+    MOST_PAUSE_S,
+    START_S,
+    Killing,
+    Progress,
+    fail_unless_done,
+)
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError
@@ -26,22 +32,12 @@ from wiresum.testbed import Testbed, run
 from wiresum.testbed.run import RunOutcome
 from wiresum.topology.generators.xagg import xagg
 
-START_S = 300.0
-"""For the first steps: a busy machine takes a minute to import PyTorch seven times."""
-RECOVERY_S = 60.0
-"""Within this time after a kill all ranks have gone on and the server's workers are back; else the run has failed."""
 WARMUP_STEPS = 5
 """Before the first kill: DDP arranges its buckets in the first step."""
-FEWEST_PAUSE_S, MOST_PAUSE_S = 0.1, 0.6
-"""From the return of a server's workers to the next kill, drawn evenly."""
 MAX_STEPS = 1_000_000
 """Bound of a run that ends when the kills are over."""
-POLL_S = 0.01
 RETURNED = re.compile(r"rank (\d+): back at node (\S+) ")
 LEFT = re.compile(r"rank (\d+): left node (\S+) .*; pause (\d+) ms")
-
-Progress = Callable[[int, int], None]
-"""Takes kills so far and kills in all."""
 
 
 @dataclass
@@ -154,7 +150,7 @@ def command(task: Task) -> list[str]:
 
 
 @dataclass
-class Killer:
+class Killer(Killing):
     """Kills servers of a testbed while its workers train."""
 
     bed: Testbed
@@ -165,35 +161,8 @@ class Killer:
     kills: list[Kill] = field(default_factory=list)
     trouble: list[BaseException] = field(default_factory=list)
 
-    def train(self) -> None:
-        """Trains until all kills are done.
-
-        Raises:
-            TestbedError: a worker failed, or a server's workers did not come back.
-        """
-        thread = threading.Thread(target=self._kill_and_stop, daemon=True)
-        thread.start()
-        outcome = self._run()
-        self.watch.is_over = True
-        thread.join()
-        fail_unless_done(outcome, self.watch, "training with kills")
-        if self.trouble:
-            raise self.trouble[0]
-
     def _run(self) -> RunOutcome:
         return run(self.bed, command(Task(MAX_STEPS, str(self._stop_file))), self.watch.take)
-
-    @property
-    def _stop_file(self) -> Path:
-        return self.bed.folder / "stop"
-
-    def _kill_and_stop(self) -> None:
-        try:
-            self._kill_all()
-        except BaseException as error:
-            self.trouble.append(error)
-        finally:
-            self._stop_file.touch()
 
     def _kill_all(self) -> None:
         chance = random.Random(self.options.seed)
@@ -213,20 +182,6 @@ class Killer:
         homes = self.servers[server]
         self._wait_until(lambda: homes <= set(self.watch.returns[returned:]), f"the return of {server}'s workers")
         self.kills.append(Kill(server, at, time.monotonic()))
-
-    def _wait_until(self, condition: Callable[[], bool], what: str, within_s: float = RECOVERY_S) -> None:
-        deadline = time.monotonic() + within_s
-        while not condition():
-            if self.watch.is_over or time.monotonic() > deadline:
-                last_words = " | ".join(self.watch.errors[-5:])
-                raise TestbedError(f"{what} did not come within {within_s:.0f} s: {last_words}")
-            time.sleep(POLL_S)
-
-
-def fail_unless_done(outcome: RunOutcome, watch: Watch, what: str) -> None:
-    """Raises with the workers' last words if one of them failed."""
-    if outcome.exit_code:
-        raise TestbedError(f"{what} failed: " + "\n".join(watch.errors[-15:]))
 
 
 def compare(killed: Watch, calm: Watch, workers: int) -> None:

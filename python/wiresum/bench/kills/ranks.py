@@ -11,16 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wiresum.bench.kills.command import Options
-from wiresum.bench.kills.measure import (
-    FEWEST_PAUSE_S,
-    MAX_STEPS,
-    MOST_PAUSE_S,
-    START_S,
-    WARMUP_STEPS,
-    Killer,
-    Progress,
-    command,
-)
+from wiresum.bench.kills.killing import FEWEST_PAUSE_S, MOST_PAUSE_S, START_S, Progress
+from wiresum.bench.kills.measure import MAX_STEPS, WARMUP_STEPS, Killer, command
 from wiresum.bench.kills.root import LeavingWatch, fail_unless_equal
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result

@@ -9,15 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from wiresum.bench.kills.command import Options
-from wiresum.bench.kills.measure import (
-    FEWEST_PAUSE_S,
-    MOST_PAUSE_S,
-    START_S,
-    WARMUP_STEPS,
-    Killer,
-    Progress,
-    Watch,
-)
+from wiresum.bench.kills.killing import FEWEST_PAUSE_S, MOST_PAUSE_S, START_S, Progress
+from wiresum.bench.kills.measure import WARMUP_STEPS, Killer, Watch
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan.job import Job

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wiresum.bench.kills import row_worker
 from wiresum.bench.kills.command import Options
-from wiresum.bench.kills.measure import FEWEST_PAUSE_S, MOST_PAUSE_S, POLL_S, RECOVERY_S, START_S, Progress
+from wiresum.bench.kills.killing import FEWEST_PAUSE_S, MOST_PAUSE_S, POLL_S, RECOVERY_S, START_S, Progress
 from wiresum.bench.result import Report, Result
 from wiresum.deploy.tables import TableDaemons, daemon
 from wiresum.errors import TestbedError

@@ -9,6 +9,7 @@ from typing import Any
 
 from wiresum.bench.kills import measure as kills
 from wiresum.bench.kills.command import Options as Moments
+from wiresum.bench.kills.killing import fail_unless_done
 from wiresum.bench.kills.measure import Killer, Watch
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
@@ -74,7 +75,7 @@ def measure(
         upgrader.train()
         calm = Watch()
         outcome = run(bed, kills.command(Task(len(upgraded.steps), "")), calm.take)
-        kills.fail_unless_done(outcome, calm, "training without upgrades")
+        fail_unless_done(outcome, calm, "training without upgrades")
     kills.compare(upgraded, calm, len(planned.workers))
     return to_report(options, topology.name, upgrader.upgrades, upgraded, calm)
 
