@@ -1,6 +1,6 @@
 //! Incarnations that go on without some workers: sums are those of the others, and nobody waits for whom nobody expects.
 
-use super::random::{random_conditions, random_streams, random_tree, run_schedules};
+use super::random::{kinds_of, random_conditions, random_plan, run_schedules, size_of};
 use super::*;
 
 /// All kinds but all-gathers, as nobody gives an absent rank's share.
@@ -170,35 +170,20 @@ fn random_absent(rng: &mut Rng, workers: usize) -> Vec<u32> {
 
 fn sums_are_exact_without_some(seed: u64) {
     let mut rng = Rng::new(seed);
-    let (tree, streams) = (random_tree(&mut rng), random_streams(&mut rng));
-    let lanes = ["int32-le", "int32-be", "int16-le", "int16-be", "auto"][rng.below(5) as usize];
-    let mut plan = plan_with(&tree, &streams, 64, lanes);
-    let is_star = plan.nodes.len() == 1;
-    if is_star && plan.workers.len() > 1 && rng.below(2) == 0 {
-        plan = with_exchanges(plan, 32, 16);
-    } else {
-        plan.job.sealed = seed.is_multiple_of(2);
-        plan.job.proven = is_star && !plan.job.sealed;
-    }
-    let (has_exchanges, is_sealed) = (plan.exchanged().is_some(), plan.job.sealed);
+    let plan = random_plan(&mut rng, seed);
+    let kinds = kinds_of(&plan, KINDS);
     let mut cluster = Cluster::new(plan, random_conditions(&mut rng), seed);
     let workers = cluster.hosts.len();
     for _ in 0..=rng.below(2) {
         let absent = random_absent(&mut rng, workers);
         go_on_without(&mut cluster, &absent);
         let root = (0..workers as u32).find(|rank| !absent.contains(rank)).expect("someone");
-        let fits = |kind: &Kind| has_exchanges || !kind.is_copy() || kind.is_share() && !is_sealed;
-        let kinds: Vec<Kind> = KINDS.iter().copied().filter(fits).collect();
         let calls: Vec<Call> = (0..=rng.below(4))
             .map(|_| {
                 let size = rng.below(3000) as usize;
                 let call = Call::random_of(&kinds, &mut rng, workers, size);
-                let size = match call.kind {
-                    Kind::Barrier => 0,
-                    Kind::SmallAllReduce => size % 16,
-                    _ => size,
-                };
-                Call { root: if call.kind.has_root() { root } else { 0 }, size, ..call }
+                let root = if call.kind.has_root() { root } else { 0 };
+                Call { root, size: size_of(call.kind, size), ..call }
             })
             .collect();
         cluster.submit_calls(&calls);

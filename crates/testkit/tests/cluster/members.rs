@@ -1,6 +1,6 @@
 //! Incarnations of some of the workers, which are ranks in an order of their own: collectives are theirs, whole.
 
-use super::random::{random_conditions, random_streams, random_tree, run_schedules};
+use super::random::{kinds_of, random_conditions, random_plan, run_schedules, size_of};
 use super::*;
 
 /// The same job again, of these workers alone.
@@ -36,7 +36,7 @@ fn each_rank_takes_its_own_part_whatever_its_seat() {
     for seats in [&[3, 1, 4][..], &[2, 0], &[1]] {
         go_on_as(&mut cluster, seats);
         let root = seats.len() as u32 - 1;
-        let calls: Vec<Call> = EVERY_KIND
+        let calls: Vec<Call> = Kind::ALL
             .iter()
             .map(|kind| Call {
                 kind: *kind,
@@ -98,16 +98,6 @@ fn disagreements_are_told_by_rank() {
     assert_eq!(elements, [Some(65), Some(64), Some(64)], "rank 0 has seat 3");
 }
 
-const EVERY_KIND: &[Kind] = Kind::ALL;
-
-fn size_of(kind: Kind, size: usize) -> usize {
-    match kind {
-        Kind::Barrier => 0,
-        kind if kind.is_share() => size % 16,
-        _ => size,
-    }
-}
-
 /// Some of the workers, at least one, in any order.
 fn random_members(rng: &mut Rng, workers: usize) -> Vec<u32> {
     let mut seats: Vec<u32> = (0..workers as u32).collect();
@@ -120,20 +110,9 @@ fn random_members(rng: &mut Rng, workers: usize) -> Vec<u32> {
 
 fn sums_of_members_are_exact(seed: u64) {
     let mut rng = Rng::new(seed);
-    let (tree, streams) = (random_tree(&mut rng), random_streams(&mut rng));
-    let lanes = ["int32-le", "int32-be", "int16-le", "int16-be", "auto"][rng.below(5) as usize];
-    let mut plan = plan_with(&tree, &streams, 64, lanes);
-    let is_star = plan.nodes.len() == 1;
-    if is_star && plan.workers.len() > 1 && rng.below(2) == 0 {
-        plan = with_exchanges(plan, 32, 16);
-    } else {
-        plan.job.sealed = seed.is_multiple_of(2);
-        plan.job.proven = is_star && !plan.job.sealed;
-    }
-    let (has_exchanges, is_sealed) = (plan.exchanged().is_some(), plan.job.sealed);
+    let plan = random_plan(&mut rng, seed);
+    let kinds = kinds_of(&plan, Kind::ALL);
     let mut cluster = Cluster::new(plan, random_conditions(&mut rng), seed);
-    let fits = |kind: &Kind| has_exchanges || !kind.is_copy() || kind.is_share() && !is_sealed;
-    let kinds: Vec<Kind> = EVERY_KIND.iter().copied().filter(fits).collect();
     for _ in 0..=rng.below(2) {
         let seats = random_members(&mut rng, cluster.hosts.len());
         go_on_as(&mut cluster, &seats);

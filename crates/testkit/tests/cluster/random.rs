@@ -57,6 +57,36 @@ pub(super) fn random_conditions(rng: &mut Rng) -> Conditions {
     }
 }
 
+/// A plan of any kind: with exchanges, sealed, proven, or none of these.
+pub(super) fn random_plan(rng: &mut Rng, seed: u64) -> Plan {
+    let (tree, streams) = (random_tree(rng), random_streams(rng));
+    let lanes = ["int32-le", "int32-be", "int16-le", "int16-be", "auto"][rng.below(5) as usize];
+    let mut plan = plan_with(&tree, &streams, 64, lanes);
+    let is_star = plan.nodes.len() == 1;
+    if is_star && plan.workers.len() > 1 && rng.below(2) == 0 {
+        return with_exchanges(plan, 32, 16);
+    }
+    plan.job.sealed = seed.is_multiple_of(2);
+    plan.job.proven = is_star && !plan.job.sealed;
+    plan
+}
+
+/// Those of some kinds that a plan has streams or room for.
+pub(super) fn kinds_of(plan: &Plan, kinds: &[Kind]) -> Vec<Kind> {
+    let (has_exchanges, is_sealed) = (plan.exchanged().is_some(), plan.job.sealed);
+    let fits = |kind: &Kind| has_exchanges || !kind.is_copy() || kind.is_share() && !is_sealed;
+    kinds.iter().copied().filter(fits).collect()
+}
+
+/// About so many elements of a collective of this kind, as many as it may have.
+pub(super) fn size_of(kind: Kind, size: usize) -> usize {
+    match kind {
+        Kind::Barrier => 0,
+        kind if kind.is_share() => size % 16,
+        _ => size,
+    }
+}
+
 fn random_cluster(rng: &mut Rng, seed: u64) -> Cluster {
     let lanes = ["int32-le", "int32-be", "int16-le", "int16-be", "auto"][rng.below(5) as usize];
     let mut plan = plan_with(&random_tree(rng), &random_streams(rng), 64, lanes);

@@ -107,6 +107,11 @@ impl Format {
         self.members.map_or(rank, |members| members.seat_of(rank))
     }
 
+    /// The seats of the ranks, in their order.
+    pub fn seats(&self) -> impl Iterator<Item = usize> {
+        (0..self.ranks()).map(|rank| self.seat_of(rank))
+    }
+
     /// The rank of a seat that somebody has.
     pub fn rank_of(&self, seat: usize) -> usize {
         self.members.map_or(Some(seat), |members| members.rank_of(seat)).expect("somebody's seat")

@@ -69,17 +69,15 @@ impl Course {
     /// The course of a collective, whose summed elements have this layout.
     pub fn of(collective: &Collective, format: &Format, layout: Layout) -> Self {
         let root = || format.seat_of(collective.root as usize) as u32;
+        let seats = || -> Vec<u32> { format.seats().map(|seat| seat as u32).collect() };
         match collective.kind {
-            Kind::ReduceScatter if format.has_parts() => {
-                let seats: Vec<u32> = seats_of(format).collect();
-                Self::Parts(scattered(&seats, layout))
-            }
+            Kind::ReduceScatter if format.has_parts() => Self::Parts(scattered(&seats(), layout)),
             Kind::Reduce if format.has_parts() => {
                 Self::Parts((0..layout.fragments()).map(|f| Dealt::part(f, root())).collect())
             }
             Kind::AllGather => {
                 let share = Layout::new(collective.source.len(), format.copy_len);
-                let seats: Vec<u32> = seats_of(format).collect();
+                let seats = seats();
                 let of_all = |f| seats.iter().map(move |seat| Dealt::copy(f, *seat));
                 Self::Copies { share, order: (0..share.fragments()).flat_map(of_all).collect() }
             }
@@ -116,11 +114,6 @@ impl Course {
             Self::Parts(order) | Self::Copies { order, .. } => order[place as usize],
         }
     }
-}
-
-/// The seats of the ranks, in their order.
-fn seats_of(format: &Format) -> impl Iterator<Item = u32> {
-    (0..format.ranks()).map(|rank| format.seat_of(rank) as u32)
 }
 
 /// The fragments of a reduce-scatter: in turn one of each rank's part, then those that several parts share.

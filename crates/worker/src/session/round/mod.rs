@@ -321,8 +321,8 @@ impl OpenRound {
     /// What each rank has passed; nothing where a rank takes part with nothing.
     fn mismatch(&self) -> Failure {
         let of_seats: Vec<Option<Shape>> = self.preamble.shapes().collect();
-        let of_rank = |rank| of_seats[self.format.seat_of(rank)];
-        let mut shapes: Vec<Option<Shape>> = (0..self.format.ranks()).map(of_rank).collect();
+        let mut shapes: Vec<Option<Shape>> =
+            self.format.seats().map(|seat| of_seats[seat]).collect();
         if let Some(own) = self.own_shape() {
             shapes[self.format.rank_of(self.format.seat)] = Some(own);
         }
