@@ -122,6 +122,18 @@ pub struct Job {
     /// Groups of the workers, by rank, that sum by themselves, each as a job of its own: [`Plan::group`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Vec<u32>>,
+    /// Threads of each rank: each beyond the first sums its parts of the tensors as a job of its own, too.
+    #[serde(default = "one_thread", skip_serializing_if = "is_one_thread")]
+    pub threads: u8,
+}
+
+fn one_thread() -> u8 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_one_thread(threads: &u8) -> bool {
+    *threads == one_thread()
 }
 
 /// Rounds of k of n workers (GOAT §V): a worker that is late contributes nothing, in zeros, once enough others are in.

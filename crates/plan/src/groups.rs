@@ -1,34 +1,43 @@
-//! Groups of a job's workers that sum by themselves: each is a job of its own, which follows from the plan.
+//! Jobs that follow from a plan: of groups of its workers, which sum by themselves, and of ranks' threads, which each sum
+//! a part of every large tensor.
 
 use std::collections::BTreeMap;
 
 use wiresum_wire::{JobId, NodeId};
 
 use crate::validate::require;
-use crate::{Child, Plan, PlanError, PlanStream, Worker};
+use crate::{Child, Exponents, Plan, PlanError, PlanStream, Worker};
 
-/// Most groups of a plan. A node serves 16 jobs, but not every node of a tree is in every group.
+/// Most jobs that follow from a plan. A node serves 16 jobs, but not every node of a tree is in every group.
 pub const MAX_GROUPS: usize = 255;
+/// Most threads of a rank.
+pub const MAX_THREADS: u8 = 8;
 
 impl Plan {
-    /// Numbers of its groups, from 1.
+    /// Numbers of the jobs that follow from it, from 1: thread t of group g, where 0 is all workers, has `g threads + t`.
     pub fn group_numbers(&self) -> impl Iterator<Item = u16> + use<> {
-        1..=self.job.groups.len() as u16
+        1..=self.following() as u16
     }
 
-    /// The job of a group: the plan pruned to its seats, whose workers are the group's ranks, in order. Its root is the
-    /// lowest node that all of them lead to, its number the job's plus the group's, and its keys follow from the job's.
+    fn following(&self) -> usize {
+        ((self.job.groups.len() + 1) * usize::from(self.job.threads)).saturating_sub(1)
+    }
+
+    /// The job of a group, or of a thread: the plan pruned to its seats, whose workers are the group's ranks, in order. Its
+    /// root is the lowest node that all of them lead to, its number the job's plus its own, and its keys follow from the
+    /// job's.
     ///
     /// # Errors
-    /// There is no such group.
+    /// There is no such job.
     pub fn group(&self, number: u16) -> Result<Self, PlanError> {
-        let seats = usize::from(number).checked_sub(1).and_then(|at| self.job.groups.get(at));
-        let Some(seats) = seats else {
-            let problem =
-                format!("has {}, and no group {number}: number them from 1", self.job.groups.len());
-            let field = "job.groups".to_owned();
-            return Err(PlanError::Field { field, problem });
-        };
+        let most = self.following();
+        if !(1..=most).contains(&usize::from(number)) {
+            let problem = format!("gives {most} jobs, and no job {number}: number them from 1");
+            return Err(PlanError::Field { field: "job.groups".to_owned(), problem });
+        }
+        let all: Vec<u32> = (0..self.workers.len() as u32).collect();
+        let group = usize::from(number) / usize::from(self.job.threads);
+        let seats = group.checked_sub(1).map_or(&all, |at| &self.job.groups[at]);
         let ranks: BTreeMap<u32, u32> = seats.iter().copied().zip(0..).collect();
         let mut made = self.clone();
         made.workers = seats.iter().zip(0..).map(|(seat, rank)| self.seated(*seat, rank)).collect();
@@ -37,11 +46,12 @@ impl Plan {
         made.solution = None;
         made.job.id += number;
         made.job.groups.clear();
+        made.job.threads = 1;
         made.job.secret = self.job.secret.as_ref().and_then(|_| self.keys().text_of_group(number));
         Ok(made)
     }
 
-    /// The plan, and those of its groups, that a node has a part in: what its daemon serves.
+    /// The plan, and the jobs that follow from it, that a node has a part in: what its daemon serves.
     ///
     /// # Errors
     /// Never of a plan that is valid.
@@ -52,7 +62,7 @@ impl Plan {
         Ok(std::iter::once(self.clone()).chain(here).collect())
     }
 
-    /// Numbers of the jobs of its groups.
+    /// Numbers, at nodes, of the jobs that follow from it.
     pub fn jobs_of_groups(&self) -> impl Iterator<Item = JobId> + use<> {
         let first = self.job.id;
         self.group_numbers().map(move |number| JobId(first + number))
@@ -63,23 +73,33 @@ impl Plan {
     }
 
     pub(crate) fn validate_groups(&self) -> Result<(), PlanError> {
-        let groups = &self.job.groups;
-        if groups.is_empty() {
+        let threads = self.job.threads;
+        let problem = format!("is {threads}; a rank has 1 to {MAX_THREADS}");
+        require((1..=MAX_THREADS).contains(&threads), "job.threads", &problem)?;
+        if self.following() == 0 {
             return Ok(());
         }
-        let problem = format!("has {}; a plan has at most {MAX_GROUPS}", groups.len());
-        require(groups.len() <= MAX_GROUPS, "job.groups", &problem)?;
-        let last = usize::from(self.job.id) + groups.len();
+        let field = if threads > 1 { "job.threads" } else { "job.groups" };
+        let problem = format!(
+            "makes {} jobs; a plan has at most {MAX_GROUPS} beside its own",
+            self.following()
+        );
+        require(self.following() <= MAX_GROUPS, field, &problem)?;
+        let last = usize::from(self.job.id) + self.following();
         let problem = format!("the groups are jobs up to {last}; give the job a lower `id`");
-        require(last <= usize::from(u16::MAX), "job.groups", &problem)?;
+        require(last <= usize::from(u16::MAX), field, &problem)?;
         let refuse = |is_there: bool, what: &str| {
             let problem = format!("do not go with {what}: leave out one of them");
-            require(!is_there, "job.groups", &problem)
+            require(!is_there, field, &problem)
         };
         refuse(self.fabric.is_some(), "switches that sum")?;
         refuse(self.sparse.is_some(), "tables of rows")?;
         refuse(self.job.rounds.is_some(), "rounds without late workers")?;
-        let mut groups = groups.iter().enumerate();
+        refuse(
+            threads > 1 && self.job.exponents == Exponents::Expected,
+            "exponents that are expected, as parts of a tensor may differ in whether they were",
+        )?;
+        let mut groups = self.job.groups.iter().enumerate();
         groups.try_for_each(|(at, seats)| self.validate_group(seats, &format!("job.groups[{at}]")))
     }
 
@@ -185,7 +205,7 @@ mod tests {
         digests.dedup();
         assert_eq!(digests.len(), 5, "what is agreed on differs");
         let problem = whole.group(4).expect_err("no group").to_string();
-        assert!(problem.contains("no group 4"), "{problem}");
+        assert!(problem.contains("no job 4"), "{problem}");
         assert!(whole.group(0).is_err() && whole.group(1).expect("a group").group(1).is_err());
     }
 
@@ -221,12 +241,71 @@ mod tests {
             (json!([[0, 0]]), "job.groups[0]`: must have its seats in ascending order, each once"),
             (json!([[1, 0]]), "ascending order"),
             (json!([[0, 4]]), "job.groups[0]`: has no seat 4: workers are 0 to 3"),
-            (json!(vec![[0, 1]; MAX_GROUPS + 1]), "job.groups`: has 256; a plan has at most 255"),
+            (
+                json!(vec![[0, 1]; MAX_GROUPS + 1]),
+                "job.groups`: makes 256 jobs; a plan has at most 255",
+            ),
         ] {
             let problem = plan_of(&groups).expect_err("no groups").to_string();
             assert!(problem.contains(words), "{problem}");
         }
         assert!(plan_of(&json!([[0, -1]])).is_err());
+    }
+
+    fn threaded(threads: u8) -> Plan {
+        let mut made = plan();
+        made.job.threads = threads;
+        made
+    }
+
+    #[test]
+    fn each_thread_of_a_group_has_a_job_of_the_same_seats() {
+        let whole = threaded(3);
+        whole.validate().expect("a valid plan");
+        assert_eq!(whole.group_numbers().count(), 11, "three of each of four, but its own");
+        let jobs: Vec<_> = whole.group_numbers().map(|n| whole.group(n).expect("a job")).collect();
+        let workers =
+            |n: usize| jobs[n - 1].workers.iter().map(|w| w.name.clone()).collect::<Vec<_>>();
+        for (first, alone) in [(3, 1), (6, 2), (9, 3)] {
+            let expected = plan().group(alone).expect("a group").workers;
+            let expected: Vec<_> = expected.into_iter().map(|worker| worker.name).collect();
+            for thread in 0..3 {
+                assert_eq!(workers(first + thread), expected, "thread {thread} of group {alone}");
+            }
+        }
+        assert_eq!(workers(1).len(), 4);
+        assert_eq!(jobs[1].streams, whole.streams, "a second thread of all");
+        for made in &jobs {
+            made.validate().expect("a valid plan");
+            assert_eq!(made.job.threads, 1);
+        }
+        let mut secrets: Vec<_> = jobs.iter().map(|made| made.job.secret.clone()).collect();
+        secrets.sort_unstable();
+        secrets.dedup();
+        assert_eq!(secrets.len(), jobs.len(), "each has its own");
+    }
+
+    #[test]
+    fn a_plan_of_one_thread_is_what_it_was_before_there_were_more() {
+        assert_eq!(threaded(1).digest(), plan().digest());
+        let json = serde_json::to_string(&threaded(1)).expect("JSON");
+        assert!(!json.contains("threads"), "{json}");
+        assert_ne!(threaded(2).digest(), plan().digest());
+    }
+
+    #[test]
+    fn threads_that_no_rank_has_are_refused() {
+        for (threads, words) in [
+            (0, "job.threads`: is 0; a rank has 1 to 8"),
+            (9, "job.threads`: is 9; a rank has 1 to 8"),
+        ] {
+            let problem = threaded(threads).validate().expect_err("no threads").to_string();
+            assert!(problem.contains(words), "{problem}");
+        }
+        let mut expecting = threaded(2);
+        expecting.job.exponents = Exponents::Expected;
+        let problem = expecting.validate().expect_err("no agreement").to_string();
+        assert!(problem.contains("job.threads`: do not go with exponents"), "{problem}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use document::*;
 pub use exchanges::{BARRIER_FRAGMENTS, Exchanged};
 pub use fabric::Fabric;
 pub use forwarding::{Forwarding, Neighbour, UpKey};
-pub use groups::MAX_GROUPS;
+pub use groups::{MAX_GROUPS, MAX_THREADS};
 pub use schedule::{Circuit, Interval, SCHEDULE_FORMAT, Schedule};
 pub use site::{Duties, Place, Sending, Serving, first_slot};
 pub use sparse::{

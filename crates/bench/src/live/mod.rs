@@ -118,6 +118,7 @@ fn star(values_per_packet: u16, workers: u32) -> Plan {
             sealed: false,
             proven: false,
             groups: Vec::new(),
+            threads: 1,
         },
         nodes: vec![PlanNode {
             id: 0,

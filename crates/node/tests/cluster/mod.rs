@@ -57,6 +57,7 @@ pub fn plan(shape: Shape, workers: u32, lanes: Lanes, policy: Policy) -> Plan {
             sealed: false,
             proven: false,
             groups: Vec::new(),
+            threads: 1,
         },
         nodes: (0..nodes)
             .map(|id| PlanNode {
