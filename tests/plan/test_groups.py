@@ -44,7 +44,7 @@ def test_a_group_is_a_job_of_its_own() -> None:
     assert group.job.secret not in (None, made.job.secret, made.group(1).job.secret)
     assert made.group(5) == group
     for number in (0, 6):
-        with pytest.raises(PlanError, match=r"job\.groups.*has 5"):
+        with pytest.raises(PlanError, match=r"job\.groups.*gives 5 jobs"):
             made.group(number)
 
 
@@ -62,6 +62,34 @@ def test_jobs_are_found_by_ranks_in_their_order() -> None:
     assert [job.job.id for job in made.jobs_of([0, 1])] == [2, 3]
     assert [job.job.id for job in made.jobs_of(range(4))] == [1, 4]
     assert made.jobs_of([1, 0]) == made.jobs_of([1, 2]) == []
+
+
+def test_threads_have_jobs_behind_that_of_their_group() -> None:
+    made = meshed(id=5, groups=[[0, 1], [0, 1, 2, 3]], threads=3)
+    assert made.job.threads == 3
+    assert [job.job.id for job in made.jobs_of([0, 1])] == [8]
+    assert [job.job.id for job in made.jobs_of(range(4))] == [5, 11]
+    assert [(made.group(number).job.id, made.group(number).job.threads) for number in (1, 3, 4)] == [
+        (6, 1),
+        (8, 3),
+        (9, 1),
+    ]
+    assert made.group(3).group(1) == made.group(4), "a group's plan has its threads"
+    assert sorted(json.loads(made.keys_of(0))["groups"], key=int) == [str(number) for number in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("topology", "options", "words"),
+    [
+        (["star", "--workers", "4"], ["--exponents", "expected"], "job.threads do not go with exponents"),
+        (["star", "--workers", "4"], ["--participants", "3"], "do not go with rounds without late workers"),
+        (["star", "--workers", "4"], ["--switched", "pool"], "do not go with switches that sum"),
+    ],
+)
+def test_what_does_not_go_with_threads_is_refused(topology: list[str], options: list[str], words: str) -> None:
+    done = CliRunner().invoke(app, ["plan", *topology, "--threads", "2", *options])
+    assert done.exit_code != 0
+    assert words in " ".join(f"{done.output} {done.exception}".replace("│", " ").replace(":", "").split())
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from world import Failure, World
 
 import torch
 from wiresum.deploy.deployment import Deployment
+from wiresum.plan.job import Job
 from wiresum.torch import explain, report
 
 RANKS = 3
@@ -24,9 +25,13 @@ BACK_S = 30.0
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Deployment]:
-    with aggregator(tmp_path, RANKS) as running:
+def node(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    job = Job(values_per_packet=352, threads=getattr(request, "param", 1))
+    with aggregator(tmp_path, RANKS, job) as running:
         yield running
+
+
+by_threads = pytest.mark.parametrize("node", [1, 3], indirect=True, ids=lambda threads: f"{threads} threads")
 
 
 def three(node: Deployment, **settings: str) -> World:
@@ -58,6 +63,7 @@ def switches() -> tuple[int, int]:
     return engine["left_for_gloo"], engine["returned_from_gloo"]
 
 
+@by_threads
 def test_the_ranks_go_over_to_gloo_and_return_together(node: Deployment) -> None:
     with three(node) as world:
         assert world.run(sum_of_ones) == [(RANKS, "summed")] * RANKS
@@ -86,6 +92,7 @@ def train(steps: int, pause_s: float) -> tuple[list[float], list[str]]:
     return seen, sorted({str(row.reason) for row in rows if row.collective == "all_reduce"})
 
 
+@by_threads
 def test_training_ends_as_it_would_have(node: Deployment) -> None:
     """The aggregator dies within a step and returns; parameters are equal on all ranks, and near to those without."""
     with three(node) as world:
@@ -109,6 +116,7 @@ def in_flight() -> list[float]:
     return [float(tensor[-1]) for tensor in tensors]
 
 
+@by_threads
 @pytest.mark.parametrize("delay_s", [0.0, 0.005, 0.02])
 def test_collectives_under_way_are_neither_lost_nor_summed_twice(node: Deployment, delay_s: float) -> None:
     with three(node) as world:

@@ -9,7 +9,7 @@ use wiresum_worker::{Collective as Submitted, Failure, Kind, Participation};
 
 use crate::bytes;
 use crate::engine::{CollectiveError, Engine};
-use crate::tensor::{self, Encoding};
+use crate::tensor::{self, Elements, Encoding};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
 pub const ABI_VERSION: u32 = 7;
@@ -137,9 +137,8 @@ pub unsafe extern "C" fn submit(engine: *mut c_void, collective: *const Collecti
         unsafe { (engine.cast::<Engine>().as_ref(), collective.as_ref().copied()) };
     let (Some(engine), Some(collective)) = (engine, collective) else { return ILL_FORMED };
     let Some(call) = Call::checked(&collective, engine) else { return ILL_FORMED };
-    let (submitted, notify) = (call.collective(), call.notify);
     let timeout = Duration::from_micros(collective.timeout_us);
-    match engine.submit(submitted, timeout, Box::new(move |outcome| notify.call(&outcome))) {
+    match call.submit(engine, timeout) {
         Ok(()) => QUEUED,
         Err(_) => CLOSED,
     }
@@ -183,6 +182,23 @@ impl Call {
         is_sound.then_some(Self { kind, root, source, elements, sink, part, content, notify })
     }
 
+    fn submit(self, engine: &Engine, timeout: Duration) -> Result<(), CollectiveError> {
+        let Self { kind, root, notify, .. } = self;
+        let done = Box::new(move |outcome| notify.call(&outcome));
+        match self.elements() {
+            Some(elements) => engine.submit_sum(kind, root, elements, timeout, done),
+            None => engine.submit(self.collective(), timeout, done),
+        }
+    }
+
+    /// What may be cut anywhere, as whoever takes results takes all.
+    fn elements(&self) -> Option<Elements> {
+        let Content::Values(encoding) = self.content else { return None };
+        let is_whole = matches!(self.kind, Kind::AllReduce | Kind::Reduce);
+        // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
+        is_whole.then(|| unsafe { Elements::new(self.source, self.sink, self.elements, encoding) })
+    }
+
     fn collective(&self) -> Submitted {
         let (kind, root) = (self.kind, self.root);
         // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
@@ -203,6 +219,7 @@ impl Call {
 }
 
 /// What a collective is about.
+#[derive(Clone, Copy)]
 enum Content {
     /// Elements, and how they become lanes.
     Values(Encoding),
@@ -268,12 +285,13 @@ fn is_apart(source: (NonNull<u8>, usize), sink: (NonNull<u8>, usize), width: usi
 }
 
 /// A C callback and its context.
+#[derive(Clone, Copy)]
 struct Notify {
     done: DoneFn,
     context: *mut c_void,
 }
 
-// SAFETY: `engine_abi.h` says that `done` is called from the engine's thread.
+// SAFETY: `engine_abi.h` says that `done` is called from an engine's thread.
 unsafe impl Send for Notify {}
 
 impl Notify {

@@ -81,6 +81,67 @@ pub unsafe fn sink(data: NonNull<u8>, len: usize, encoding: Encoding) -> Box<dyn
     }
 }
 
+/// A caller's elements that are to be summed, and where their sums go: the same place, or another.
+#[derive(Clone, Copy)]
+pub struct Elements {
+    source: NonNull<u8>,
+    sink: NonNull<u8>,
+    len: usize,
+    encoding: Encoding,
+}
+
+impl Elements {
+    /// The `len` elements at `source`, whose sums go to `sink`.
+    ///
+    /// # Safety
+    /// As for [`source`] and [`sink`], until all parts are dropped. Where this rank takes no results, nothing needs to be
+    /// at `sink`.
+    #[must_use]
+    pub unsafe fn new(
+        source: NonNull<u8>,
+        sink: NonNull<u8>,
+        len: usize,
+        encoding: Encoding,
+    ) -> Self {
+        Self { source, sink, len, encoding }
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether sums take the place of values.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.source == self.sink
+    }
+
+    /// Some of them as source and sink. Where this rank takes no results, the sink has no elements.
+    pub(crate) fn part(
+        &self,
+        range: Range<usize>,
+        takes: bool,
+    ) -> (Box<dyn Source>, Box<dyn Sink>) {
+        assert!(range.end <= self.len, "{range:?} of {} elements", self.len);
+        let (width, encoding) = (self.encoding.element.width(), self.encoding);
+        let taken = if takes { range.len() } else { 0 };
+        // SAFETY: by the contract of `new` there are `len` elements at either place that is used.
+        unsafe {
+            let values = self.source.add(width * range.start);
+            let sums = if takes { self.sink.add(width * range.start) } else { self.sink };
+            (source(values, range.len(), encoding), sink(sums, taken, encoding))
+        }
+    }
+}
+
 /// Elements that someone else owns. Slices are made of no more than a call needs, as the rest may be written meanwhile.
 struct Values<T> {
     data: NonNull<u8>,

@@ -89,7 +89,7 @@ fn a_million_elements() {
     let cluster = Cluster::start(plan(Shape::Star, WORKERS, Lanes::Int32Le, Policy::Pool));
     assert_summed::<f32>(&cluster, 1_000_000);
     let statistics = cluster.engines[0].statistics();
-    assert_eq!(statistics.collectives_summed, 1);
+    assert_eq!(statistics.collectives.summed, 1);
     assert!(statistics.bytes_received > 4_000_000, "{statistics:?}");
     cluster.stop();
 }

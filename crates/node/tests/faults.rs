@@ -49,7 +49,7 @@ fn a_value_that_is_not_finite_spares_every_buffer_and_the_job() {
         outcome.expect("the job goes on");
         assert_eq!(sum, vec![6.0; 3000]);
     }
-    assert_eq!(cluster.engines[0].statistics().collectives_not_finite, 1);
+    assert_eq!(cluster.engines[0].statistics().collectives.not_finite, 1);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn values_that_were_not_foreseen_spare_every_buffer_and_the_job() {
             }
         }
     }
-    assert_eq!(cluster.engines[0].statistics().collectives_unforeseen, 1);
+    assert_eq!(cluster.engines[0].statistics().collectives.unforeseen, 1);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_aggregator_that_dies_in_mid_round_is_named() {
         let running: Vec<_> = engines.iter().map(|e| scope.spawn(move || reduce(e))).collect();
         loop {
             let statistics = engines[0].statistics();
-            assert_eq!(statistics.collectives_failed, 0, "the round began: {statistics:?}");
+            assert_eq!(statistics.collectives.failed, 0, "the round began: {statistics:?}");
             if statistics.datagrams_received > 100 {
                 break;
             }
@@ -194,7 +194,7 @@ fn closing_fails_what_is_open_and_what_comes_later() {
     let mut values = vec![1f32];
     let outcome = engine.all_reduce(&mut values, Operation::Sum, PATIENCE);
     assert!(matches!(outcome, Err(CollectiveError::Closed)));
-    assert_eq!(engine.statistics().collectives_failed, 1);
+    assert_eq!(engine.statistics().collectives.failed, 1);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn assert_the_late_get_the_sum_of_the_others(plan: Plan) {
     assert_eq!(participation, Participation { ranks: 3, is_own_in: false });
     assert!(values.iter().all(|value| *value == 0.5));
     let statistics = late.statistics();
-    assert_eq!((statistics.collectives_missed, statistics.ranks_summed), (1, 3));
+    assert_eq!((statistics.collectives.missed, statistics.collectives.ranks_summed), (1, 3));
     cluster.stop();
 }
 

@@ -383,15 +383,19 @@ impl Plan {
     /// secret, or has no such node.
     #[must_use]
     pub fn keys_of(&self, node: NodeId) -> Option<Keyring> {
+        let of_group = |number| Some((number, self.group(number).ok()?.own_keys_of(node)?));
+        Some(self.own_keys_of(node)?.with_groups(self.group_numbers().filter_map(of_group)))
+    }
+
+    /// The same without groups.
+    fn own_keys_of(&self, node: NodeId) -> Option<Keyring> {
         self.node(node)?;
         let of_stream = |stream: &PlanStream| {
             let (parent, contributor) = stream.parent_of(Child::Node(node.0))?;
             Some(Seat::new(parent, stream.id(), contributor))
         };
         let seats: Vec<_> = self.streams.iter().filter_map(of_stream).collect();
-        let keys = self.job.secret.as_ref().and_then(|_| self.keys().of_node(node, &seats))?;
-        let of_group = |number| Some((number, self.group(number).ok()?.keys_of(node)?));
-        Some(keys.with_groups(self.group_numbers().filter_map(of_group)))
+        self.job.secret.as_ref().and_then(|_| self.keys().of_node(node, &seats))
     }
 
     /// Whether it has the whole secret of the job, from which follow the keys of all seats.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use wiresum_keys::Keyring;
 use wiresum_wire::{JobId, NodeId};
 
 use crate::validate::require;
@@ -35,20 +36,53 @@ impl Plan {
             let problem = format!("gives {most} jobs, and no job {number}: number them from 1");
             return Err(PlanError::Field { field: "job.groups".to_owned(), problem });
         }
+        let thread = number % u16::from(self.job.threads);
+        let first = number - thread;
+        let mut made = self.pruned(first / u16::from(self.job.threads));
+        made.job.id += number;
+        made.job.secret = self.secret_of(first, thread);
+        if thread > 0 {
+            made.job.threads = 1;
+        }
+        Ok(made)
+    }
+
+    /// The job of each thread of a rank, of which this plan's is the first.
+    ///
+    /// # Panics
+    /// The plan is none that is valid.
+    #[must_use]
+    pub fn of_threads(&self) -> Vec<Self> {
+        let further = 1..u16::from(self.job.threads);
+        let further = further.map(|thread| self.group(thread).expect("a thread of the plan"));
+        std::iter::once(self.clone()).chain(further).collect()
+    }
+
+    /// The plan of a group's workers alone; 0 is all of them.
+    fn pruned(&self, group: u16) -> Self {
         let all: Vec<u32> = (0..self.workers.len() as u32).collect();
-        let group = usize::from(number) / usize::from(self.job.threads);
-        let seats = group.checked_sub(1).map_or(&all, |at| &self.job.groups[at]);
+        let seats = usize::from(group).checked_sub(1).map_or(&all, |at| &self.job.groups[at]);
         let ranks: BTreeMap<u32, u32> = seats.iter().copied().zip(0..).collect();
         let mut made = self.clone();
         made.workers = seats.iter().zip(0..).map(|(seat, rank)| self.seated(*seat, rank)).collect();
         made.streams.iter_mut().for_each(|stream| stream.prune(&ranks));
         made.nodes.retain(|node| made.streams.iter().any(|s| s.place(NodeId(node.id)).is_some()));
         made.solution = None;
-        made.job.id += number;
         made.job.groups.clear();
-        made.job.threads = 1;
-        made.job.secret = self.job.secret.as_ref().and_then(|_| self.keys().text_of_group(number));
-        Ok(made)
+        made
+    }
+
+    /// What this participant has of the job of a group's thread: a group's secret follows from the job's, and a thread's from
+    /// its group's, so that whoever has a group's plan has those of its threads. A node has the keys of each.
+    fn secret_of(&self, first: u16, thread: u16) -> Option<String> {
+        let mut text = self.job.secret.clone()?;
+        if self.keys().node().is_some() {
+            return self.keys().text_of_group(first + thread);
+        }
+        for number in [first, thread].into_iter().filter(|number| *number > 0) {
+            text = Keyring::from_text(&text).ok()?.text_of_group(number)?;
+        }
+        Some(text)
     }
 
     /// The plan, and the jobs that follow from it, that a node has a part in: what its daemon serves.
@@ -275,14 +309,37 @@ mod tests {
         }
         assert_eq!(workers(1).len(), 4);
         assert_eq!(jobs[1].streams, whole.streams, "a second thread of all");
-        for made in &jobs {
+        for (made, number) in jobs.iter().zip(1..) {
             made.validate().expect("a valid plan");
-            assert_eq!(made.job.threads, 1);
+            assert_eq!(made.job.threads, if number % 3 == 0 { 3 } else { 1 });
+        }
+        for (first, jobs) in [(0, &whole), (3, &jobs[2]), (9, &jobs[8])] {
+            for (thread, made) in jobs.of_threads().iter().enumerate().skip(1) {
+                let expected = whole.group(first + thread as u16).expect("a job");
+                assert_eq!(made, &expected, "a group's plan has its threads");
+            }
         }
         let mut secrets: Vec<_> = jobs.iter().map(|made| made.job.secret.clone()).collect();
         secrets.sort_unstable();
         secrets.dedup();
         assert_eq!(secrets.len(), jobs.len(), "each has its own");
+    }
+
+    #[test]
+    fn nodes_have_the_keys_of_each_thread() {
+        for node in BOTH {
+            let held = threaded(2).held_by(node).and_then(|plan| plan.with_groups_at(node));
+            let held = held.expect("jobs");
+            assert_eq!(held.len(), if node == NodeId(0) { 6 } else { 8 });
+            for theirs in held {
+                let number = theirs.job.id - plan().job.id;
+                let whole = threaded(2);
+                let ours = if number == 0 { whole } else { whole.group(number).expect("a job") };
+                let seat = Seat { node: node.0, stream: 1, contributor: 0 };
+                assert_eq!(theirs.keys().seat(seat), ours.keys().seat(seat));
+                assert_eq!((theirs.digest(), theirs.job_key(7)), (ours.digest(), ours.job_key(7)));
+            }
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ from wiresum.plan.choices import (
     DEFAULT_TIME_LIMIT_S,
     DEFAULT_WINDOW,
     MAX_MISSED,
+    MAX_THREADS,
     Engine,
     Exponents,
     Lanes,
@@ -62,6 +63,15 @@ LanesOption = Annotated[
     ),
 ]
 CodecOption = Annotated[str, typer.Option("--codec", help="Conversion of floats to integers: block, or fixed:FACTOR")]
+ThreadsOption = Annotated[
+    int,
+    typer.Option(
+        "--threads",
+        min=1,
+        max=MAX_THREADS,
+        help="Threads of each rank that share large tensors, where one cannot keep up with the link",
+    ),
+]
 WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
 MTU = typer.Option("--mtu", help="Bytes of the largest IP packet")
 MtuOption = Annotated[int, MTU]
@@ -189,6 +199,7 @@ class JobOptions:
         tuple[tuple[int, ...], ...],
         typer.Option("--ranks", help="Ranks of a process group that sums by itself, as 0,2,5; repeatable"),
     ] = read((), Reading(list[str] | None, None, lambda given: tuple(map(_ranks, given or ()))))
+    threads: ThreadsOption = 1
     window: WindowOption = DEFAULT_WINDOW
     slots: Annotated[int | None, typer.Option("--slots", help="Slots at each node [default: by policy]")] = None
     gradient: Annotated[

@@ -99,6 +99,7 @@ class PlanJob(Document):
         sealed: whether sums are sealed: nodes learn nothing of the values, and what they change is found.
         proven: whether values carry proofs: who reads packets and forges addresses changes no sum.
         groups: of the workers, by rank, that sum by themselves, each as a job of its own; ranks in ascending order.
+        threads: of each rank: each beyond the first sums its parts of large tensors as a job of its own, too.
     """
 
     id: U16
@@ -111,6 +112,7 @@ class PlanJob(Document):
     sealed: bool = False
     proven: bool = False
     groups: list[list[U32]] | None = None
+    threads: U16 = 1
 
     @property
     def payload_bytes(self) -> int:
@@ -319,19 +321,24 @@ class AggregationPlan(FileDocument):
         return f"{native().plan_digest(self._compact()):016x}"
 
     def group(self, number: int) -> Self:
-        """The plan of a group, by its number from 1: this one pruned to its seats, with numbers and keys of its own.
+        """The plan of a job that follows, by its number from 1: this one pruned to its seats, with keys of its own.
+
+        Thread t of group g, where 0 is all workers, has the number g times `job.threads` plus t.
 
         Raises:
-            PlanError: there is no such group.
+            PlanError: there is no such job.
         """
         return self.parse(native().group_of_plan(self._compact(), number), f"group {number} of the plan")
 
     def jobs_of(self, ranks: Sequence[int]) -> list[Self]:
-        """The jobs that these ranks may be the workers of, in this order: the plan's own, and those of its groups."""
+        """The jobs that these ranks may be the workers of, in this order: the plan's own, and those of its groups.
+
+        Each is that of their first threads, from which those of the others follow.
+        """
         seats = list(ranks)
         whole = [self] if seats == list(range(len(self.workers))) else []
         numbers = [number for number, group in enumerate(self.job.groups or [], 1) if group == seats]
-        return [*whole, *(self.group(number) for number in numbers)]
+        return [*whole, *(self.group(number * self.job.threads) for number in numbers)]
 
     def derived(self) -> Derived:
         """What follows from the fabric: who is summed where, and what crosses which link."""

@@ -11,6 +11,8 @@ Lanes = Literal["auto", "int32-le", "int32-be", "int16-le", "int16-be"]
 """Width and byte order of values on the wire; `auto`: as wide as each collective's elements, little-endian."""
 MAX_NARROW_WORKERS: Final = 128
 """Workers whose sums 16-bit lanes hold."""
+MAX_THREADS: Final = 8
+"""Threads of a rank."""
 FLOAT32_BYTES: Final = 4
 ElementType = Literal["float32", "bfloat16", "float16"]
 """Types of elements that the network sums."""

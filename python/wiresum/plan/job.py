@@ -13,6 +13,7 @@ from wiresum.plan.choices import (
     DEFAULT_MTU_BYTES,
     DEFAULT_WINDOW,
     MAX_NARROW_WORKERS,
+    MAX_THREADS,
     Exponents,
     Lanes,
     Policy,
@@ -57,6 +58,7 @@ class Job(Document):
             (reduce_scatter, reduce). Stars of servers only.
         mesh: sizes of the axes of a mesh of all workers, whose rows and columns are groups that sum by themselves.
         groups: more of them, by rank.
+        threads: of each rank, which share the work on large tensors.
         policy: slot policy of the values.
         window: most fragments that a worker has sent without an acknowledgement.
         slots: slots of the values at each node; chosen from policy, window and gradient where absent.
@@ -77,6 +79,7 @@ class Job(Document):
     copies: bool = False
     mesh: tuple[int, ...] | None = None
     groups: list[list[int]] | None = None
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] = 1
     policy: Policy = "pool"
     window: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = DEFAULT_WINDOW
     slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None

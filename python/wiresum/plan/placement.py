@@ -182,6 +182,7 @@ def _job(job: Job, workers: int) -> PlanJob:
         sealed=job.sealed,
         proven=job.proven,
         groups=job.groups_of(workers),
+        threads=job.threads,
     )
 
 

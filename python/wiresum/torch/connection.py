@@ -122,7 +122,7 @@ class Connection:
         before.close()
 
     def _with_those_before(self, statistics: Mapping[str, Any]) -> dict[str, Any]:
-        before = self._before
+        before = {name: count for name, count in self._before.items() if name != "threads"}
         return {name: count + before.get(name, 0) for name, count in statistics.items()}
 
     def await_children(self, k: int) -> None:

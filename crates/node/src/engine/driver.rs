@@ -11,9 +11,11 @@ use wiresum_protocol::Time;
 use wiresum_wire::Round;
 use wiresum_worker::{Event, Failure, Participation, Session};
 
+use super::channel::{Command, Gone, Lost, Submission};
+use super::completion::Completion;
 use super::transport::Transport;
 use super::wake::Wake;
-use super::{CollectiveError, Command, Completion, Gone, JoinError, Lost, Statistics, Submission};
+use super::{CollectiveError, JoinError, Statistics};
 use crate::clock::{Clock, thread_cpu_time, timespec};
 use crate::defect;
 
@@ -33,6 +35,8 @@ pub struct Driver {
     inbox: Receiver<Command>,
     wake: Wake,
     joined: Option<Sender<Result<(), JoinError>>>,
+    /// Parts that wait for the other parts of their collective, and what has come after them.
+    coming: VecDeque<Submission>,
     /// Oldest first.
     open: VecDeque<(Round, Completion)>,
     statistics: Statistics,
@@ -64,6 +68,7 @@ impl Driver {
             inbox,
             wake,
             joined,
+            coming: VecDeque::new(),
             open: VecDeque::new(),
             statistics: Statistics::default(),
             busy_since: None,
@@ -86,10 +91,9 @@ impl Driver {
             Ok(Err(error)) => CollectiveError::Stopped(format!("the socket failed: {error}")),
             Err(panic) => CollectiveError::Stopped(defect::describe(&*panic)),
         };
-        for (_, completion) in std::mem::take(&mut self.open) {
-            self.statistics.count(&Err(reason.clone()));
-            completion.finish(Err(reason.clone()));
-        }
+        let coming = std::mem::take(&mut self.coming).into_iter().map(|part| part.completion);
+        let open = std::mem::take(&mut self.open).into_iter().map(|(_, completion)| completion);
+        open.chain(coming).for_each(|completion| completion.finish(Err(reason.clone())));
         self.report()
     }
 
@@ -100,6 +104,7 @@ impl Driver {
                 self.wake.clear();
             }
             let more_commands = self.take_commands();
+            self.begin(|part| part.whole.as_ref().is_none_or(|whole| whole.is_seen()));
             let more_datagrams = ready.socket && self.receive()?;
             let now = self.clock.now();
             if self.session.poll_timeout().is_some_and(|deadline| deadline <= now) {
@@ -123,11 +128,10 @@ impl Driver {
         for _ in 0..COMMANDS_PER_TURN {
             match self.inbox.try_recv() {
                 Ok(Command::Collect(submission)) => {
-                    let now = self.clock.now();
-                    self.busy_since.get_or_insert(now);
-                    let Submission { collective, deadline, completion } = submission;
-                    let round = self.session.submit(collective, deadline, now);
-                    self.open.push_back((round, completion));
+                    if let Some(whole) = &submission.whole {
+                        whole.look_at(&*submission.collective.source);
+                    }
+                    self.coming.push_back(submission);
                 }
                 Ok(Command::Await(k)) => self.session.await_members(k),
                 Ok(Command::Shut(period)) => {
@@ -135,7 +139,11 @@ impl Driver {
                     self.session.shut(now.plus(period), now);
                 }
                 Ok(Command::Open(rate_bps)) => self.session.open(rate_bps, self.clock.now()),
-                Ok(Command::Stop { why, elsewhere }) => self.session.stop(why, elsewhere),
+                Ok(Command::Stop { why, elsewhere }) => {
+                    self.session.stop(why, elsewhere);
+                    // What may never be known to be whole ends as all else does.
+                    self.begin(|_| true);
+                }
                 Ok(Command::Report(reply)) => {
                     let _ = reply.send(self.report());
                 }
@@ -147,6 +155,23 @@ impl Driver {
             }
         }
         true
+    }
+
+    /// Submits what has come for as long as it may begin.
+    fn begin(&mut self, may: impl Fn(&Submission) -> bool) {
+        while self.coming.front().is_some_and(&may)
+            && let Some(Submission { collective, deadline, completion, whole }) =
+                self.coming.pop_front()
+        {
+            let now = self.clock.now();
+            self.busy_since.get_or_insert(now);
+            let collective = match whole {
+                Some(whole) => whole.judge(collective),
+                None => collective,
+            };
+            let round = self.session.submit(collective, deadline, now);
+            self.open.push_back((round, completion));
+        }
     }
 
     fn leave(&mut self) {
@@ -242,7 +267,6 @@ impl Driver {
             let remark = self.remark(&failure);
             CollectiveError::Protocol { failure, remark }
         });
-        self.statistics.count(&outcome);
         // As a rule the first; what ends before it is a share's.
         let index = self.open.iter().position(|(open, _)| *open == round);
         if let Some((_, completion)) = index.and_then(|index| self.open.remove(index)) {
@@ -300,6 +324,7 @@ impl Driver {
         }
         statistics.sent = self.transport.sent().clone();
         statistics.frames = self.transport.frames();
+        statistics.threads = 1;
         statistics.cpu = thread_cpu_time();
         statistics.protocol = self.session.counters();
         statistics

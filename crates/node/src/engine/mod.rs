@@ -1,37 +1,47 @@
-//! The worker's engine: one thread that owns a [`wiresum_worker::Session`] and its transport.
+//! The worker's engine: threads that each own a [`wiresum_worker::Session`] and its transport.
 //!
-//! Collectives are submitted from any thread; completions are called from the engine's thread in order of submission,
-//! but those of shares, which need not wait for earlier collectives.
-//! The thread sleeps in `poll` until a datagram, a command or the protocol's next deadline; it never spins.
+//! As a rule there is one. Where a plan has several for a rank, each is a worker of a job of its own, and large sums are cut
+//! into parts, one for each thread. Collectives are submitted from any thread; completions are called from the engine's
+//! threads, one at a time, in order of submission, but those of shares, which need not wait for earlier collectives.
+//! Threads sleep in `poll` until a datagram, a command or the protocol's next deadline; they never spin.
 
+mod channel;
+mod checks;
+mod completion;
 mod driver;
+mod errors;
+mod gathering;
 mod statistics;
 #[doc(hidden)]
 pub mod transport;
 mod wake;
+mod whole;
 
 use std::io::Write;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::mpsc::{self, SendError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use thiserror::Error;
-use wiresum_codec::{Element, ElementType, FormatError, Operation};
-use wiresum_protocol::{Plan, Time};
+use wiresum_codec::{Element, ElementType, Operation};
+use wiresum_protocol::Plan;
 use wiresum_wire::control::Absent;
 use wiresum_worker::kind::{Kind, MAX_ROOTS, View};
-use wiresum_worker::{Collective, Failure, Members, Participation, Session, largest_share};
+use wiresum_worker::{Collective, Members, Participation, largest_share};
 
 use crate::clock::Clock;
-use crate::tensor::{Encoding, Formats, sink, source};
-use driver::Driver;
-pub use statistics::Statistics;
-use transport::{Preference, Transport};
+use crate::tensor::{Elements, Encoding, Formats};
+use channel::{Channel, Command, Orders, Submission};
+use checks::{check_absent, check_members};
+use completion::Completion;
+pub use completion::{Done, Outcome};
+pub use errors::{CollectiveError, JoinError};
+use gathering::Gathering;
+pub use statistics::{Outcomes, Statistics};
+use transport::Preference;
 pub(crate) use wake::Wake;
+use whole::Whole;
 
 /// Time to join if the caller does not say: enough for a cluster's slowest host to start.
 pub const DEFAULT_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -81,201 +91,37 @@ impl Default for Options {
     }
 }
 
-/// Why a worker is not part of its job.
-#[derive(Debug, Error)]
-pub enum JoinError {
-    /// The plan has no such worker.
-    #[error("rank {rank} is not in the plan, which has {workers} workers")]
-    Rank {
-        /// Rank asked for.
-        rank: u32,
-        /// Workers in the plan.
-        workers: usize,
-    },
-    /// The plan's lanes and codec cannot carry its workers' values.
-    #[error("plan field `job`: {0}")]
-    Format(#[from] FormatError),
-    /// The job cannot go on without these workers.
-    #[error("the job cannot go on without ranks {absent:?}: {problem}")]
-    Absent {
-        /// Their ranks.
-        absent: Vec<u32>,
-        /// Why not.
-        problem: &'static str,
-    },
-    /// The job has not these seats, or not for these members.
-    #[error("the job cannot be that of the members with seats {seats:?}: {problem}")]
-    Members {
-        /// Their seats, by rank.
-        seats: Vec<u32>,
-        /// Why not.
-        problem: &'static str,
-    },
-    /// The sums are sealed from whom these keys are for.
-    #[error(
-        "these are the keys of a node, which cannot open sealed sums: give this rank the job's secret"
-    )]
-    Keys,
-    /// This worker's nodes cannot be reached through one socket.
-    #[error(
-        "the nodes that rank {0} sends to have both IPv4 and IPv6 addresses: use one family in the plan"
-    )]
-    MixedFamilies(u32),
-    /// The address is not this host's, or its port is taken.
-    #[error(
-        "cannot bind {address}: {source}; is workers[{rank}].address of the plan an address of this host?"
-    )]
-    Bind {
-        /// Address asked for.
-        address: SocketAddr,
-        /// Rank whose address it is.
-        rank: u32,
-        /// What the kernel says.
-        source: std::io::Error,
-    },
-    /// The process has no thread or descriptor left.
-    #[error("cannot start the engine's thread: {0}")]
-    Start(#[source] std::io::Error),
-    /// No node, or a refusal.
-    #[error("{failure}{remark}")]
-    Protocol {
-        /// What the protocol says.
-        failure: Failure,
-        /// What the socket has to add.
-        remark: String,
-    },
-}
-
-/// Whether a worker may join an incarnation without these.
-fn check_absent(plan: &Plan, rank: u32, absent: Absent) -> Result<(), JoinError> {
-    let has = |other| (other as usize) < plan.workers.len();
-    let problem = if absent.holds(rank) {
-        "this worker is one of them"
-    } else if !absent.ranks().all(has) {
-        "the plan has no such worker"
-    } else if plan.fabric.is_some() {
-        "switches wait for every worker; plan servers in their place"
-    } else {
-        return Ok(());
-    };
-    Err(JoinError::Absent { absent: absent.ranks().collect(), problem })
-}
-
-/// Whether the workers of these seats may join alone.
-fn check_members(plan: &Plan, seat: u32, options: &Options) -> Result<(), JoinError> {
-    let Some(members) = options.members else { return Ok(()) };
-    let has = |seat| (seat as usize) < plan.workers.len();
-    let problem = if !members.seats().all(has) {
-        "the plan has no such worker"
-    } else if !members.seats().any(|other| other == seat) {
-        "this worker's seat is none of them"
-    } else if !options.absent.is_empty() {
-        "who is no member is not absent either"
-    } else if plan.job.rounds.is_some() {
-        "rounds that go on without late workers count those of the plan"
-    } else if plan.fabric.is_some() && members.ranks() as usize != plan.workers.len() {
-        "switches wait for every worker; plan servers in their place"
-    } else {
-        return Ok(());
-    };
-    Err(JoinError::Members { seats: members.seats().collect(), problem })
-}
-
-/// Why a collective did not end in a sum.
-#[derive(Clone, Debug, Error)]
-pub enum CollectiveError {
-    /// A failure of the protocol: see [`Failure`] for which of them end the job.
-    #[error("{failure}{remark}")]
-    Protocol {
-        /// What the protocol says.
-        failure: Failure,
-        /// What the socket has to add.
-        remark: String,
-    },
-    /// The engine's thread has ended.
-    #[error("the engine is closed")]
-    Closed,
-    /// The engine's thread has ended because of an error of the operating system, or a defect.
-    #[error("the engine has stopped: {0}")]
-    Stopped(String),
-}
-
-/// Receives the outcome of a collective on the engine's thread; must not block.
-pub type Done = Box<dyn FnOnce(Result<Participation, CollectiveError>) + Send>;
-
-/// A collective on its way to the engine.
-struct Submission {
-    collective: Collective,
-    deadline: Time,
-    completion: Completion,
-}
-
-/// Calls [`Done`] exactly once, come what may: if the engine's thread ends first, with [`CollectiveError::Closed`].
-struct Completion(Option<Done>);
-
-impl Completion {
-    fn finish(mut self, outcome: Result<Participation, CollectiveError>) {
-        if let Some(done) = self.0.take() {
-            done(outcome);
-        }
-    }
-
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Completion {
-    fn drop(&mut self) {
-        if let Some(done) = self.0.take() {
-            done(Err(CollectiveError::Closed));
-        }
-    }
-}
-
-enum Command {
-    Collect(Submission),
-    Await(u32),
-    Shut(Duration),
-    Open(Option<u64>),
-    Stop { why: String, elsewhere: bool },
-    Report(Sender<Statistics>),
-    Leave,
-}
+/// Bytes of a wide lane.
+const LANE_BYTES: usize = 4;
+/// Fewest pairs of packets in a part: with less to sum, an agreement of its own costs more than a thread saves.
+const PART_PAIRS: usize = 32;
 
 /// A worker that has joined its job.
 pub struct Engine {
+    /// At least one.
+    channels: Vec<Channel>,
+    /// What is said to each of them.
+    orders: Arc<[Orders]>,
+    /// The thread of the next collective that is not cut for all of them. It is locked while one is submitted, as every
+    /// thread has to get its parts in the same order.
+    next: Mutex<usize>,
+    gathering: Arc<Gathering>,
     clock: Clock,
-    wake: Wake,
-    commands: Sender<Command>,
-    thread: Mutex<Thread>,
-    local_address: SocketAddr,
-    said: String,
+    /// Elements of whole packets, whatever their lanes: where tensors are cut, so that cuts change no bit of a sum.
+    grain: usize,
     /// This worker's among those who have joined, and how many these are.
     rank: usize,
     ranks: usize,
     formats: Formats,
     has_exchanges: bool,
     largest_share: Option<usize>,
-    gone: Gone,
-    lost: Lost,
     /// No rank is absent.
     has_all: bool,
 }
 
-/// The failure that a node causes which is gone, in words; the engine's thread writes it.
-type Gone = Arc<OnceLock<String>>;
-/// The rank of a worker that is lost, and what has become of it, in words; the engine's thread writes it.
-type Lost = Arc<OnceLock<(u32, String)>>;
-
-/// The engine's thread, or what it left behind.
-enum Thread {
-    Running(JoinHandle<Statistics>),
-    Ended(Box<Statistics>),
-}
-
 impl Engine {
-    /// Joins the plan's job as `rank` and returns once every parent has welcomed it, or at once with a shut gate.
+    /// Joins the plan's job as `rank` and returns once every parent has welcomed it, or at once with a shut gate; with as
+    /// many threads as the plan says, each of which joins a job of its own.
     ///
     /// # Errors
     /// [`JoinError`], at the latest after `options.timeout`.
@@ -285,84 +131,57 @@ impl Engine {
         incarnation: u64,
         options: Options,
     ) -> Result<Self, JoinError> {
-        check_members(plan, rank, &options)?;
-        let mut formats = Formats::new(plan)?;
-        if plan.job.sealed && plan.keys().node().is_some() {
-            return Err(JoinError::Keys);
-        }
-        let transport = Transport::bind(plan, rank, options.bind, options.transport)?;
-        let local_address = transport.local_address().map_err(JoinError::Start)?;
-        let said = transport.said().to_owned();
-        let (clock, wake) = (Clock::default(), Wake::new().map_err(JoinError::Start)?);
-        let (commands, inbox) = mpsc::channel();
-        let (joined, when_joined) = mpsc::channel();
-        let mut worker = Session::new(plan, rank, incarnation);
-        if !options.absent.is_empty() {
-            check_absent(plan, rank, options.absent)?;
-            worker = worker.without(options.absent);
-        }
-        if let Some(members) = options.members {
-            worker = worker.of_members(members);
-            formats = formats.of_group(members.ranks());
-        }
-        if options.outlives_workers {
-            worker.outlive_workers();
-        }
-        let now = clock.now();
-        options.shut_for.iter().for_each(|period| worker.shut(now.plus(*period), now));
-        options.dead_after.iter().for_each(|after| worker.keep_alive(*after, now));
-        options.gone_after.iter().for_each(|after| worker.watch_nodes(*after, now));
-        worker.join(now.plus(options.timeout), now);
-        let joined = options.shut_for.is_none().then_some(joined);
-        let waits = joined.is_some();
-        let (gone, lost) = (Gone::default(), Lost::default());
-        let driver = Driver::new(worker, transport, clock, inbox, wake.clone(), joined)
-            .telling(Arc::clone(&gone), Arc::clone(&lost));
-        let thread = std::thread::Builder::new()
-            .name(format!("wiresum-{rank}"))
-            .spawn(move || driver.run())
-            .map_err(JoinError::Start)?;
-        let thread = Mutex::new(Thread::Running(thread));
-        let has_exchanges = plan.exchanged().is_some();
+        let formats = checked(plan, rank, &options)?;
+        let clock = Clock::default();
+        let start = |(thread, job): (usize, Plan)| {
+            let options = Options { bind: bind(options.bind, thread), ..options };
+            Channel::start(&job, rank, incarnation, &options, clock)
+        };
+        let jobs = plan.of_threads().into_iter().enumerate();
+        let started = jobs.map(start).collect::<Result<Vec<_>, _>>()?;
+        let (channels, joined): (Vec<_>, Vec<_>) = started.into_iter().unzip();
+        let seat = rank as usize;
+        let members = options.members;
         // Behind a gate a share would wait for its turn, and Gloo does not.
         let largest_share = largest_share(plan).filter(|_| options.shut_for.is_none());
         let engine = Self {
+            orders: channels.iter().map(|channel| channel.orders().clone()).collect(),
+            channels,
+            next: Mutex::default(),
+            gathering: Arc::default(),
             clock,
-            wake,
-            commands,
-            thread,
-            local_address,
-            said,
-            rank: options
-                .members
-                .and_then(|members| members.rank_of(rank as usize))
-                .unwrap_or(rank as usize),
-            ranks: options.members.map_or(plan.workers.len(), |members| members.ranks() as usize),
+            grain: grain(plan),
+            rank: members.and_then(|members| members.rank_of(seat)).unwrap_or(seat),
+            ranks: members.map_or(plan.workers.len(), |members| members.ranks() as usize),
             formats,
-            has_exchanges,
+            has_exchanges: plan.exchanged().is_some(),
             largest_share,
-            gone,
-            lost,
             has_all: options.absent.is_empty(),
         };
         // The protocol bounds the wait; a thread that dies drops the sender.
         let stopped = |_| JoinError::Start(std::io::Error::other("the engine's thread ended"));
-        if waits {
-            when_joined.recv().map_err(stopped)??;
+        if options.shut_for.is_none() {
+            joined.iter().try_for_each(|joined| joined.recv().map_err(stopped)?)?;
         }
         Ok(engine)
     }
 
-    /// Where this worker receives.
+    /// Where this worker receives, on its first thread.
     #[must_use]
     pub fn local_address(&self) -> SocketAddr {
-        self.local_address
+        self.channels[0].local_address()
     }
 
     /// What packets travel by, and why, for people.
     #[must_use]
     pub fn transport(&self) -> &str {
-        &self.said
+        self.channels[0].said()
+    }
+
+    /// Number of threads.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.channels.len()
     }
 
     /// Elements of a collective whose results this worker takes; `None` if the root is not a rank of the job.
@@ -377,14 +196,14 @@ impl Engine {
     /// What collectives wait for in vain: a node that is gone, in words, once there is one.
     #[must_use]
     pub fn gone(&self) -> Option<&str> {
-        self.gone.get().map(String::as_str)
+        self.channels.iter().find_map(Channel::gone)
     }
 
     /// The rank of a worker that is lost, and what has become of it, once there is one. Collectives end with that, unless
     /// [`Options::outlives_workers`] has them wait in vain.
     #[must_use]
     pub fn lost(&self) -> Option<(u32, &str)> {
-        self.lost.get().map(|(rank, why)| (*rank, why.as_str()))
+        self.channels.iter().find_map(Channel::lost)
     }
 
     /// Whether the plan has streams, or room, for so many elements of a collective of this kind.
@@ -425,16 +244,103 @@ impl Engine {
         timeout: Duration,
         done: Done,
     ) -> Result<(), CollectiveError> {
-        let deadline = self.clock.now().plus(timeout);
-        let submission = Submission { collective, deadline, completion: Completion(Some(done)) };
-        if let Err(SendError(command)) = self.commands.send(Command::Collect(submission)) {
-            if let Command::Collect(submission) = command {
-                submission.completion.disarm();
-            }
-            return Err(CollectiveError::Closed);
+        if !collective.kind.is_share() {
+            return self.submit_parts(vec![collective], None, timeout, done);
         }
-        self.wake.wake();
+        let gathering = Arc::clone(&self.gathering);
+        let counted = Box::new(move |outcome| {
+            gathering.count(&outcome);
+            done(outcome);
+        });
+        self.orders[0].submit(self.submission(collective, timeout, None, counted))
+    }
+
+    /// The same for sums of a caller's elements that all ranks take, or the root, by all threads if that is worth it.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Closed`] if the engine has ended; then `done` is not called.
+    pub fn submit_sum(
+        &self,
+        kind: Kind,
+        root: u32,
+        elements: Elements,
+        timeout: Duration,
+        done: Done,
+    ) -> Result<(), CollectiveError> {
+        let takes = self.part(kind, root, elements.len()).is_some_and(|part| !part.is_empty());
+        let part = |range| {
+            let (source, sink) = elements.part(range, takes);
+            Collective { kind, root, source, sink }
+        };
+        let parts: Vec<_> = self.cuts(elements.len()).into_iter().map(part).collect();
+        let is_at_risk = elements.is_in_place() && parts.len() > 1;
+        let whole = is_at_risk.then(|| {
+            Arc::new(Whole::new(self.orders.iter().map(|orders| orders.wake().clone()).collect()))
+        });
+        self.submit_parts(parts, whole, timeout, done)
+    }
+
+    /// Where a tensor is cut for the threads.
+    fn cuts(&self, elements: usize) -> Vec<Range<usize>> {
+        let pairs = elements.div_ceil(self.grain);
+        let parts = (pairs / PART_PAIRS).clamp(1, self.channels.len());
+        let cut = |part: usize| (pairs * part / parts * self.grain).min(elements);
+        (0..parts).map(|part| cut(part)..cut(part + 1)).collect()
+    }
+
+    fn submit_parts(
+        &self,
+        parts: Vec<Collective>,
+        whole: Option<Arc<Whole>>,
+        timeout: Duration,
+        done: Done,
+    ) -> Result<(), CollectiveError> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.gathering.open(parts.len(), done);
+        for (at, part) in parts.into_iter().enumerate() {
+            let (channel, whole) = (*next, whole.clone());
+            *next = (*next + 1) % self.channels.len();
+            let told = self.told(channel, number);
+            let queued = self.orders[channel].submit(self.submission(part, timeout, whole, told));
+            match queued {
+                Err(error) if at == 0 => {
+                    self.gathering.withdraw_last();
+                    return Err(error);
+                }
+                // The parts before it are under way, and `done` waits for their ends.
+                Err(error) => self.told(channel, number)(Err(error)),
+                Ok(()) => {}
+            }
+        }
         Ok(())
+    }
+
+    fn submission(
+        &self,
+        collective: Collective,
+        timeout: Duration,
+        whole: Option<Arc<Whole>>,
+        done: Done,
+    ) -> Submission {
+        let deadline = self.clock.now().plus(timeout);
+        Submission { collective, deadline, completion: Completion::new(done), whole }
+    }
+
+    /// Hears of the end of a part. If its job has ended, those of the other threads end, too.
+    fn told(&self, channel: usize, number: u64) -> Done {
+        let (gathering, orders) = (Arc::clone(&self.gathering), Arc::clone(&self.orders));
+        Box::new(move |outcome| {
+            let end = outcome.as_ref().err().filter(|error| error.ends_the_job());
+            let end = end.map(ToString::to_string);
+            // What it ended with comes before what that causes.
+            gathering.note(number, outcome);
+            if let Some(why) = end {
+                let others = orders.iter().enumerate().filter(|(other, _)| *other != channel);
+                let stop = || Command::Stop { why: why.clone(), elsewhere: false };
+                others.for_each(|(_, others)| others.say(stop()));
+            }
+            gathering.tell();
+        })
     }
 
     /// Sums `values` in place with those of all other ranks, and waits for it. Who took part: everyone, unless the
@@ -450,9 +356,9 @@ impl Engine {
     ) -> Result<Participation, CollectiveError> {
         let (data, len) = (NonNull::from(&mut *values).cast(), values.len());
         let encoding = self.encoding(T::TYPE, operation);
-        // SAFETY: the values are borrowed until the engine has dropped both, which `collect` waits for.
-        let (source, sink) = unsafe { (source(data, len, encoding), sink(data, len, encoding)) };
-        self.collect(Collective::all_reduce(source, sink), timeout)
+        // SAFETY: the values are borrowed until the engine has dropped all parts, which `wait` waits for.
+        let elements = unsafe { Elements::new(data, data, len, encoding) };
+        wait(|done| self.submit_sum(Kind::AllReduce, 0, elements, timeout, done))
     }
 
     /// Takes part in a collective, and waits for its end.
@@ -464,76 +370,55 @@ impl Engine {
         collective: Collective,
         timeout: Duration,
     ) -> Result<Participation, CollectiveError> {
-        let (ended, when_ended) = mpsc::channel();
-        let done = move |outcome| {
-            let _ = ended.send(outcome);
-        };
-        self.submit(collective, timeout, Box::new(done))?;
-        when_ended.recv().unwrap_or(Err(CollectiveError::Closed))
+        wait(|done| self.submit(collective, timeout, done))
     }
 
     /// From now on rounds take this many of the children of this worker's node, at least. Nothing happens where the plan says that they
     /// take everyone, or after the end.
     pub fn await_children(&self, k: u32) {
-        if self.commands.send(Command::Await(k)).is_ok() {
-            self.wake.wake();
-        }
+        self.say(|| Command::Await(k));
     }
 
     /// From now on nothing is sent, for this long or until [`Self::open`]. What is on its way arrives.
     pub fn shut(&self, period: Duration) {
-        if self.commands.send(Command::Shut(period)).is_ok() {
-            self.wake.wake();
-        }
+        self.say(|| Command::Shut(period));
     }
 
-    /// From now on it is sent, at this rate in bit/s on the cable, or as fast as windows allow.
+    /// From now on it is sent, at this rate in bit/s on the cable, or as fast as windows allow. Threads share the rate.
     pub fn open(&self, rate_bps: Option<u64>) {
-        if self.commands.send(Command::Open(rate_bps)).is_ok() {
-            self.wake.wake();
-        }
+        let rate_bps = rate_bps.map(|rate| (rate / self.threads() as u64).max(1));
+        self.say(|| Command::Open(rate_bps));
     }
 
     /// Ends the job: open collectives and later ones fail, and this is why. With `elsewhere` every rank is told alike
-    /// that others than the network have to sum; see [`Session::stop`].
+    /// that others than the network have to sum; see [`Session::stop`](wiresum_worker::Session::stop).
     pub fn stop(&self, why: String, elsewhere: bool) {
-        if self.commands.send(Command::Stop { why, elsewhere }).is_ok() {
-            self.wake.wake();
-        }
+        self.say(|| Command::Stop { why: why.clone(), elsewhere });
+    }
+
+    fn say(&self, command: impl Fn() -> Command) {
+        self.orders.iter().for_each(|orders| orders.say(command()));
     }
 
     /// What the engine has done so far; after [`Self::close`], what it had done by then.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let (reply, replied) = mpsc::channel();
-        if self.commands.send(Command::Report(reply)).is_ok() {
-            self.wake.wake();
-        }
-        replied.recv().unwrap_or_else(|_| self.ended())
-    }
-
-    /// Leaves the job and ends the thread. Open collectives fail. Harmless when repeated.
-    pub fn close(&self) {
-        let _ = self.commands.send(Command::Leave);
-        self.wake.wake();
-        self.ended();
-    }
-
-    /// Waits for the thread's end.
-    fn ended(&self) -> Statistics {
-        let mut thread = self.lock_thread();
-        let before = std::mem::replace(&mut *thread, Thread::Ended(Box::default()));
-        let statistics = match before {
-            // The thread turns its own panics into failed collectives; what is left of one is an empty report.
-            Thread::Running(handle) => handle.join().unwrap_or_default(),
-            Thread::Ended(statistics) => *statistics,
-        };
-        *thread = Thread::Ended(Box::new(statistics.clone()));
+        let mut statistics = self.channels[0].statistics();
+        self.channels[1..].iter().for_each(|channel| statistics.add(&channel.statistics()));
+        statistics.collectives = self.gathering.outcomes();
         statistics
     }
 
-    fn lock_thread(&self) -> MutexGuard<'_, Thread> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The same for each thread, but for collectives, which are nobody's alone.
+    #[must_use]
+    pub fn statistics_by_thread(&self) -> Vec<Statistics> {
+        self.channels.iter().map(Channel::statistics).collect()
+    }
+
+    /// Leaves the job and ends the threads. Open collectives fail. Harmless when repeated.
+    pub fn close(&self) {
+        self.channels.iter().for_each(Channel::leave);
+        self.channels.iter().for_each(|channel| drop(channel.ended()));
     }
 }
 
@@ -541,6 +426,41 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Submits, and waits for the end.
+fn wait(
+    submit: impl FnOnce(Done) -> Result<(), CollectiveError>,
+) -> Result<Participation, CollectiveError> {
+    let (ended, when_ended) = mpsc::channel();
+    submit(Box::new(move |outcome| {
+        let _ = ended.send(outcome);
+    }))?;
+    when_ended.recv().unwrap_or(Err(CollectiveError::Closed))
+}
+
+/// How values become lanes, if the worker may join as the caller wants it to.
+fn checked(plan: &Plan, rank: u32, options: &Options) -> Result<Formats, JoinError> {
+    check_members(plan, rank, options)?;
+    check_absent(plan, rank, options.absent)?;
+    let formats = Formats::new(plan)?;
+    if plan.job.sealed && plan.keys().node().is_some() {
+        return Err(JoinError::Keys);
+    }
+    Ok(options.members.map_or(formats, |members| formats.of_group(members.ranks())))
+}
+
+/// Where a thread is bound: a port has one of them.
+fn bind(address: Option<SocketAddr>, thread: usize) -> Option<SocketAddr> {
+    address.map(|address| match thread {
+        0 => address,
+        _ => SocketAddr::new(address.ip(), 0),
+    })
+}
+
+/// Elements of two packets of four-byte lanes, which are those of one of two-byte lanes.
+fn grain(plan: &Plan) -> usize {
+    2 * plan.values_len() / LANE_BYTES
 }
 
 /// One line on stderr, written at once: other ranks may share the terminal.

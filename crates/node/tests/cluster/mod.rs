@@ -138,8 +138,8 @@ impl RunningNode {
 
     /// As it was before it was killed: at the same address.
     pub fn start_at(address: SocketAddr, plan: &Plan, node: NodeId) -> (Self, SocketAddr) {
-        let plans = std::slice::from_ref(plan);
-        let mut server = Node::bind(address, plans, node).expect("a port");
+        let plans = plan.clone().with_groups_at(node).expect("jobs of the plan");
+        let mut server = Node::bind(address, &plans, node).expect("a port");
         let address = server.local_address().expect("bound");
         let (stop, stopped) = UnixStream::pair().expect("descriptors");
         let thread = std::thread::spawn(move || {

@@ -36,3 +36,14 @@ pub struct FrameCounters {
     /// Frames that came faster than they were read.
     pub dropped: u64,
 }
+
+impl FrameCounters {
+    /// Adds those of other sockets.
+    pub fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.sent += other.sent;
+        self.calls += other.calls;
+        self.refused += other.refused;
+        self.dropped += other.dropped;
+    }
+}

@@ -30,6 +30,7 @@ class Options:
 
     Attributes:
         rate_bps: bit/s of each link; None: links do not limit.
+        core_share: of a processor, for each engine thread; None: what the machine gives.
         warmups: all-reduces of each kind before those that are measured.
     """
 
@@ -48,6 +49,18 @@ class Options:
     rate_bps: Annotated[float | None, typer.Option("--rate", help="Rate of each link, or none")] = text(
         "none", parse_rate
     )
+    threads: Annotated[
+        tuple[int, ...], typer.Option("--threads", help="Engine threads of each worker, comma-separated")
+    ] = counts("1", "--threads", least=1)
+    core_share: Annotated[
+        float | None,
+        typer.Option(
+            "--core-share",
+            min=0.05,
+            max=1.0,
+            help="Give each engine thread this share of a processor, as if it had a slower core to itself",
+        ),
+    ] = None
     repeats: RunsOption = 7
     warmups: int = 2
     lanes: options.LanesOption = "int32-le"
@@ -62,7 +75,11 @@ class Options:
 @command(
     "All-reduces and trainings",
     "--workers 2,4 --sizes 25MB,100MB --engines xdp",
-    {"line": "--workers 2,4 --sizes 1MB,25MB,100MB", "line-int16": "--workers 2 --sizes 100MB --lanes int16-le"},
+    {
+        "line": "--workers 2,4 --sizes 1MB,25MB,100MB",
+        "line-int16": "--workers 2 --sizes 100MB --lanes int16-le",
+        "line-threads": "--workers 2 --sizes 100MB --engines xdp --transports udp --threads 1,2 --core-share 0.25",
+    },
     quick="--workers 2 --sizes 1MB --engines udp --transports udp --runs 1",
 )
 def line(chosen: Options, *, output: Output) -> None:

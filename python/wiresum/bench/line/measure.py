@@ -42,16 +42,22 @@ def measure(options: Options, progress: Callable[[str], None]) -> Report:
     results: list[Result] = []
     ratios: list[Ratio] = []
     notes: list[str] = []
-    for engine, transport, workers in product(options.engines, options.transports, options.workers):
-        case = f"{engine}, {transport} workers, {workers} of them"
+    cases = product(options.engines, options.transports, options.workers, options.threads)
+    medians: dict[tuple[str, int, int], float] = {}
+    for engine, transport, workers, threads in cases:
+        one = f"{engine}, {transport} workers, {workers} of them"
+        case = one if threads == 1 else f"{one}, {threads} threads"
         progress(f"{case}: {', '.join(f'{size / 1e6:g} MB' for size in options.sizes)}")
-        for size, samples in run(options, engine, transport, workers).items():
+        for size, samples in run(options, engine, transport, workers, threads).items():
             name = f"{case}, {size / 1e6:g} MB"
+            medians[one, size, threads] = median(samples["wiresum"], "elapsed")
             results += [to_result(f"{name}: {way}", size, workers, runs) for way, runs in samples.items()]
             ratios += to_ratios(name, samples)
             notes += [describe(f"{name}: {way}", size, workers, runs) for way, runs in samples.items()]
+    ratios += of_threads(medians)
     parameters = {
         "rate_bps": options.rate_bps,
+        "core_share": options.core_share,
         "lanes": options.lanes,
         "window": options.window,
         "mtu_bytes": options.mtu_bytes,
@@ -68,18 +74,21 @@ EXPLANATION = (
 
 
 def run(
-    options: Options, engine: Engine, transport: Transport, workers: int
+    options: Options, engine: Engine, transport: Transport, workers: int, threads: int = 1
 ) -> dict[int, dict[str, list[dict[str, float]]]]:
     """Samples of one network, by size of the tensor and way."""
     topology = star(workers, options.rate_bps)
     job = Job(
-        mtu_bytes=options.mtu_bytes, lanes=options.lanes, gradient_bytes=max(options.sizes), window=options.window
-    )
+        mtu_bytes=options.mtu_bytes, lanes=options.lanes, gradient_bytes=max(options.sizes), window=options.window,
+        threads=threads,
+    )  # fmt: skip
     packet_bytes = wire.HEADER_LEN + LANE_BYTES * job.packet_values
     placed = plan(topology, job, PlanOptions(engine=engine))
     with Testbed(topology, placed, mtu_bytes=options.mtu_bytes, transport=transport) as bed:
         output = Path(bed.folder) / "line.json"
-        task = Task(list(options.sizes), options.repeats, options.warmups, packet_bytes, str(output))
+        task = Task(
+            list(options.sizes), options.repeats, options.warmups, packet_bytes, options.core_share, str(output)
+        )
         run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.line.worker", task.to_json()], "the benchmark")
         view: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
     return {int(size): samples for size, samples in view["measured"].items()}
@@ -98,18 +107,26 @@ def per_gb(size: int, workers: int, samples: Samples) -> dict[str, float]:
     return {part: scale * statistics.median(sample[part] for sample in samples) for part in PARTS}
 
 
+def median(samples: Samples, part: str) -> float:
+    """Of one part."""
+    return statistics.median(sample[part] for sample in samples)
+
+
 def to_ratios(name: str, samples: dict[str, list[dict[str, float]]]) -> list[Ratio]:
     """How much quicker than Gloo, and at which part of its processor time."""
-
-    def median(way: str, part: str) -> float:
-        return statistics.median(sample[part] for sample in samples[way])
-
+    ours, gloo = samples["wiresum"], samples["gloo"]
     return [
-        Ratio(f"{name}: gloo / wiresum", median("gloo", "elapsed") / median("wiresum", "elapsed")),
-        Ratio(
-            f"{name}: processor time of a rank, wiresum / gloo",
-            median("wiresum", "process") / median("gloo", "process"),
-        ),
+        Ratio(f"{name}: gloo / wiresum", median(gloo, "elapsed") / median(ours, "elapsed")),
+        Ratio(f"{name}: processor time of a rank, wiresum / gloo", median(ours, "process") / median(gloo, "process")),
+    ]
+
+
+def of_threads(medians: dict[tuple[str, int, int], float]) -> list[Ratio]:
+    """How much quicker with more threads than with one, where both were measured."""
+    return [
+        Ratio(f"{case}, {size / 1e6:g} MB: one thread / {threads}", medians[case, size, 1] / seconds)
+        for (case, size, threads), seconds in medians.items()
+        if threads > 1 and (case, size, 1) in medians
     ]
 
 

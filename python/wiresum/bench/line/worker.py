@@ -19,6 +19,7 @@ import torch.distributed as dist
 import torch
 from wiresum.bench.allreduce.worker import PATIENCE
 from wiresum.bench.line import streams
+from wiresum.bench.line.cores import slower_cores
 from wiresum.bench.line.processor import spent
 from wiresum.bench.start import Starts
 from wiresum.bench.task import RankTask
@@ -37,6 +38,7 @@ class Task(RankTask):
         repeats: measured all-reduces of each.
         warmups: all-reduces before that.
         packet_bytes: of a bare datagram's payload: a packet of the product.
+        core_share: of a processor, for each of the engine's threads; None: what the machine gives.
         output: file for rank 0's view.
     """
 
@@ -44,6 +46,7 @@ class Task(RankTask):
     repeats: int
     warmups: int
     packet_bytes: int
+    core_share: float | None
     output: str
 
 
@@ -55,6 +58,21 @@ def main() -> None:
     network = dist.new_group(backend="wiresum", timeout=PATIENCE)
     starts = Starts(Path(task.output).with_suffix(".starts"), dist.get_rank(), dist.get_world_size(), dist.barrier)
     bare = bare_streams(task.packet_bytes)
+    with slower_cores(task.core_share):
+        measured = measure_all(task, network, starts, bare)
+    if dist.get_rank() == 0:
+        import wiresum.torch
+
+        view = {"measured": measured, "report": str(wiresum.torch.report())}
+        Path(task.output).write_text(json.dumps(view), encoding="utf-8")
+    dist.destroy_process_group(network)
+    dist.destroy_process_group()
+
+
+def measure_all(
+    task: Task, network: dist.ProcessGroup | None, starts: Starts, bare: dict[str, streams.Stream | None]
+) -> dict[int, dict[str, list[dict[str, float]]]]:
+    """Samples by size of the tensor and way, each way in turn."""
     measured: dict[int, dict[str, list[dict[str, float]]]] = {}
     for size in task.sizes:
         tensor = torch.empty(size // FLOAT32_BYTES).uniform_(-1, 1)
@@ -69,13 +87,7 @@ def main() -> None:
                 sample = measure(tensor.clone(), way, starts)
                 if repeat >= task.warmups:
                     samples[name].append(sample)
-    if dist.get_rank() == 0:
-        import wiresum.torch
-
-        view = {"measured": measured, "report": str(wiresum.torch.report())}
-        Path(task.output).write_text(json.dumps(view), encoding="utf-8")
-    dist.destroy_process_group(network)
-    dist.destroy_process_group()
+    return measured
 
 
 def measure(tensor: torch.Tensor, way: Callable[[torch.Tensor], Any], starts: Starts) -> dict[str, float]:

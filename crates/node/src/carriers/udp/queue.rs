@@ -37,6 +37,17 @@ pub struct SendCounters {
     pub last_refusal: Option<String>,
 }
 
+impl SendCounters {
+    /// Adds those of another socket.
+    pub fn add(&mut self, other: &Self) {
+        self.datagrams += other.datagrams;
+        self.bytes += other.bytes;
+        self.batches += other.batches;
+        self.refused += other.refused;
+        self.last_refusal = self.last_refusal.take().or_else(|| other.last_refusal.clone());
+    }
+}
+
 /// Datagrams to one destination, all of `segment` bytes but for a shorter last one.
 struct Batch {
     destination: SocketAddr,

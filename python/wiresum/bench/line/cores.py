@@ -1,0 +1,62 @@
+"""Cores that are slower than the machine's, so that a few processors show what more of them would do.
+
+Each of the engine's threads gets a share of a processor (the kernel's bandwidth control, in a group of its own), as if
+it had a core to itself that is so much slower. This is emulation: caches and memory stay as fast as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from wiresum.errors import TestbedError
+
+GROUPS = Path("/sys/fs/cgroup/cpu")
+"""Where the kernel has groups with a bandwidth of processors by thread (version 1; version 2 takes whole processes)."""
+PERIOD_US = 5000
+"""Of the bandwidth: less than the packets on their way last, so that a rank seldom waits for another one's pause."""
+ENGINE = "wiresum-"
+"""How the names of the engine's threads begin."""
+
+
+@contextlib.contextmanager
+def slower_cores(share: float | None) -> Iterator[None]:
+    """Each thread of this process's engines has this share of a processor; None: what the machine gives.
+
+    Raises:
+        TestbedError: the machine has no such groups, or this process may not make any.
+    """
+    groups = [GROUPS / f"wiresum-line-{os.getpid()}-{thread}" for thread in engine_threads()] if share else []
+    try:
+        for group in groups:
+            confine(group, share or 1.0)
+        yield
+    except OSError as error:
+        raise TestbedError(f"--core-share needs root, and {GROUPS} of the kernel's control groups: {error}") from error
+    finally:
+        for group in groups:
+            release(group)
+
+
+def engine_threads() -> list[int]:
+    """Numbers of the threads of this process's engines."""
+    tasks = Path("/proc/self/task").iterdir()
+    return sorted(int(task.name) for task in tasks if (task / "comm").read_text().startswith(ENGINE))
+
+
+def confine(group: Path, share: float) -> None:
+    """Puts the thread that a group is named after into it, with a share of a processor."""
+    group.mkdir()
+    (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+    (group / "cpu.cfs_quota_us").write_text(str(round(share * PERIOD_US)))
+    (group / "tasks").write_text(group.name.rsplit("-", 1)[1])
+
+
+def release(group: Path) -> None:
+    """Puts a group's thread back among all others, and removes the group; harmless if it is gone."""
+    with contextlib.suppress(OSError):
+        for thread in (group / "tasks").read_text().split():
+            (GROUPS / "tasks").write_text(thread)
+        group.rmdir()
