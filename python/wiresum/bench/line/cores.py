@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from wiresum.errors import TestbedError
 
-GROUPS = Path("/sys/fs/cgroup/cpu")
-"""Where the kernel has groups with a bandwidth of processors by thread (version 1; version 2 takes whole processes)."""
 PERIOD_US = 5000
 """Of the bandwidth: less than the packets on their way last, so that a rank seldom waits for another one's pause."""
 ENGINE = "wiresum-"
@@ -28,16 +28,37 @@ def slower_cores(share: float | None) -> Iterator[None]:
     Raises:
         TestbedError: the machine has no such groups, or this process may not make any.
     """
-    groups = [GROUPS / f"wiresum-line-{os.getpid()}-{thread}" for thread in engine_threads()] if share else []
-    try:
-        for group in groups:
-            confine(group, share or 1.0)
+    if share is None:
         yield
-    except OSError as error:
-        raise TestbedError(f"--core-share needs root, and {GROUPS} of the kernel's control groups: {error}") from error
-    finally:
-        for group in groups:
-            release(group)
+        return
+    with mounted() as root:
+        groups = [root / f"wiresum-line-{os.getpid()}-{thread}" for thread in engine_threads()]
+        try:
+            for group in groups:
+                confine(group, share)
+            yield
+        finally:
+            for group in groups:
+                release(group)
+
+
+@contextlib.contextmanager
+def mounted() -> Iterator[Path]:
+    """A folder of groups with a bandwidth by thread (version 1), as namespaces of networks hide the usual one.
+
+    Raises:
+        TestbedError: it has none, or this process may not mount it.
+    """
+    with tempfile.TemporaryDirectory(prefix="wiresum-cores-") as folder:
+        done = subprocess.run(
+            ["mount", "-t", "cgroup", "-o", "cpu", "wiresum", folder], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise TestbedError(f"--core-share needs root, and control groups of version 1: {done.stderr.strip()}")
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", folder], check=False)
 
 
 def engine_threads() -> list[int]:
@@ -58,5 +79,5 @@ def release(group: Path) -> None:
     """Puts a group's thread back among all others, and removes the group; harmless if it is gone."""
     with contextlib.suppress(OSError):
         for thread in (group / "tasks").read_text().split():
-            (GROUPS / "tasks").write_text(thread)
+            (group.parent / "tasks").write_text(thread)
         group.rmdir()
