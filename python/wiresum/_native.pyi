@@ -37,6 +37,9 @@ def node_keys(json: str, node: int) -> str | None:
 def gate_key(secret: str, rank: int) -> bytes | None:
     """The key of the line between a rank and its driver; nothing where the secret is not 64 hexadecimal digits."""
 
+def codec_agrees(codec: str) -> bool:
+    """Whether ranks agree on exponents before values flow; false where there is no such codec."""
+
 def validate_schedule(json: str) -> tuple[str, str] | None:
     """The first wrong field of a schedule, and what is wrong with it; the field is empty if it has another shape."""
 

@@ -19,7 +19,7 @@ ALLOWED_CRATES = {
     "keys": {"wire"},
     "seal": {"wire", "codec"},
     "netem": set(),
-    "plan": {"wire", "keys"},
+    "plan": {"wire", "codec", "keys"},
     "schedule": {"netem"},
     "protocol": {"wire", "codec", "keys", "netem", "plan"},
     "switch": {"wire", "codec", "keys", "plan", "protocol"},

@@ -104,7 +104,7 @@ impl Bench<'_> {
         out: &mut Vec<Measurement>,
     ) {
         let format =
-            Format::new(Codec::Block, lanes, WORKERS).expect("every lane fits the workers");
+            Format::new(Codec::BLOCK, lanes, WORKERS).expect("every lane fits the workers");
         let mut values = values::<T>(self.working_set / size_of::<T>());
         let per_packet = MAX_PAYLOAD / format.lanes().width();
         let mut packets = vec![[0; MAX_PACKET]; values.len().div_ceil(per_packet)];

@@ -40,7 +40,7 @@ pub fn run(
 ) -> Vec<Measurement> {
     assert!(bytes + SEAL_LEN <= MAX_PAYLOAD, "{bytes} bytes of values and a seal do not fit");
     let values: Vec<f32> = (0..bytes / lanes.width()).map(|i| (i as f32).sin()).collect();
-    let format = Format::new(Codec::Block, lanes, RANKS).expect("few ranks fit all lanes");
+    let format = Format::new(Codec::BLOCK, lanes, RANKS).expect("few ranks fit all lanes");
     let mut seal = Seal::new([7; 16], 1, RANKS, lanes);
     let mut payload = vec![0; bytes + SEAL_LEN];
     let counts = Counts { took_part: 1, stood: 1, ..Counts::default() };

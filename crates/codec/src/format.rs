@@ -1,11 +1,9 @@
 //! How the values of a job are represented on the wire.
 
-use std::fmt;
-use std::str::FromStr;
-
 use thiserror::Error;
 use wiresum_wire::{LaneType, NOT_FINITE};
 
+use crate::codec::{self, Codec};
 use crate::element::{Element, ElementType};
 use crate::instructions::{self, Instructions};
 use crate::lane::{I16Be, I16Le, I32Be, I32Le};
@@ -14,47 +12,6 @@ use crate::lane::{I16Be, I16Le, I32Be, I32Le};
 pub const MIN_EXPONENT: i32 = i8::MIN as i32;
 /// Fewest bits that a lane must leave to the largest value: those of bfloat16, the coarsest element type.
 const MIN_VALUE_BITS: u32 = 8;
-/// Bounds of a fixed factor. With them no product of an element or a lane leaves the range of float64.
-const FACTORS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
-
-/// How elements become integers; in a plan `block` or `fixed:<factor>`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Codec {
-    /// One exponent per fragment, agreed before values flow.
-    #[default]
-    Block,
-    /// One factor for all, as in the papers, which take 1e8.
-    Fixed {
-        /// Lanes per unit of value.
-        factor: f64,
-    },
-}
-
-impl fmt::Display for Codec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Block => f.write_str("block"),
-            Self::Fixed { factor } => write!(f, "fixed:{factor:e}"),
-        }
-    }
-}
-
-impl FromStr for Codec {
-    type Err = FormatError;
-
-    fn from_str(text: &str) -> Result<Self, FormatError> {
-        if text == "block" {
-            return Ok(Self::Block);
-        }
-        let factor =
-            text.strip_prefix("fixed:").ok_or_else(|| FormatError::Codec(text.to_owned()))?;
-        match factor.parse() {
-            Ok(factor) if FACTORS.contains(&factor) => Ok(Self::Fixed { factor }),
-            _ => Err(FormatError::Factor(factor.to_owned())),
-        }
-    }
-}
-
 /// What a sum is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -67,15 +24,29 @@ pub enum Operation {
 }
 
 /// Why values cannot be represented in the way asked for.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq)]
 pub enum FormatError {
     /// Not the name of a codec.
-    #[error("unknown codec `{0}`: use `block`, or `fixed:<factor>` such as `fixed:1e8`")]
+    #[error("unknown codec `{0}`: use {known}", known = codec::known())]
     Codec(String),
-    /// Not a usable factor.
-    #[error("`{0}` is no factor for the codec `fixed`: use a number from {low:e} to {high:e}, such as 1e8",
-        low = FACTORS.start(), high = FACTORS.end())]
-    Factor(String),
+    /// Not a usable number for a codec.
+    #[error(
+        "`{text}` is no {what} for the codec `{codec}`: use a number from {low:e} to {high:e}, such as {example:e}"
+    )]
+    Parameter {
+        /// What was given.
+        text: String,
+        /// What the number is.
+        what: &'static str,
+        /// The codec's name.
+        codec: &'static str,
+        /// The least.
+        low: f64,
+        /// The largest.
+        high: f64,
+        /// A usual one.
+        example: f64,
+    },
     /// The lanes are too narrow for the workers.
     #[error("{workers} workers do not fit {bits}-bit lanes: from 1 to {most} do{remedy}",
         remedy = if *bits == 16 { "; use 32-bit lanes" } else { "" })]
@@ -164,12 +135,11 @@ impl Format {
     /// Element type, operation and kind of codec as one number, for ranks to compare.
     #[must_use]
     pub fn signature(&self, element: ElementType, operation: Operation) -> u8 {
-        let codec = u8::from(self.codec != Codec::Block);
-        element as u8 | (operation as u8) << 2 | codec << 3
+        element as u8 | (operation as u8) << 2 | self.codec.number() << 3
     }
 
-    /// What this worker proposes as the exponent of a fragment with these values: the smallest e ≥ [`MIN_EXPONENT`] with
-    /// every |x| < 2^(e+1); 0 with a fixed factor. [`NOT_FINITE`] if a value is Inf or NaN, or does not fit a fixed factor.
+    /// What this worker proposes as the exponent of a fragment with these values, as the codec says. [`NOT_FINITE`] if a
+    /// value is Inf or NaN, or does not fit the codec.
     #[must_use]
     pub fn exponent<T: Element>(&self, values: &[T]) -> i32 {
         self.exponent_with(Instructions::best(), values)
@@ -181,13 +151,7 @@ impl Format {
         if !largest.is_finite() {
             return NOT_FINITE;
         }
-        match self.codec {
-            Codec::Block => exponent_of(largest.widen()).max(MIN_EXPONENT),
-            Codec::Fixed { factor } => {
-                let lane = (largest.widen() * factor).round_ties_even();
-                if lane > self.limit() { NOT_FINITE } else { 0 }
-            }
-        }
+        self.codec.propose(largest.widen(), self.limit())
     }
 
     /// Encodes values with the agreed exponent; zeros fill the lanes beyond them. Returns the sum of the lanes, as
@@ -210,10 +174,7 @@ impl Format {
     ) -> u32 {
         let have = payload.len() / self.lanes.width();
         assert!(have >= values.len(), "{have} lanes for {} values", values.len());
-        let scale = match self.codec {
-            Codec::Block => power_of_two(-self.unit_exponent(exponent)),
-            Codec::Fixed { factor } => factor,
-        };
+        let scale = self.codec.scale(self.unit_exponent(exponent));
         let sum = for_lane!(
             self.lanes,
             instructions::encode,
@@ -255,10 +216,7 @@ impl Format {
     /// The value of a lane of 1: the resolution of a fragment with this exponent.
     #[must_use]
     pub fn unit(&self, exponent: i8) -> f64 {
-        match self.codec {
-            Codec::Block => power_of_two(self.unit_exponent(exponent)),
-            Codec::Fixed { factor } => factor.recip(),
-        }
+        self.codec.unit(self.unit_exponent(exponent))
     }
 
     fn divisor(&self, operation: Operation) -> f64 {
@@ -284,17 +242,4 @@ impl Format {
     fn magnitude_bits(&self) -> i32 {
         8 * self.lanes.width() as i32 - 1
     }
-}
-
-const F64_BIAS: i32 = 1023;
-const F64_FRACTION_BITS: u32 = 52;
-
-/// ⌊log₂ x⌋ of a float64 ≥ 0 that is not subnormal; far below every float32's for 0.
-fn exponent_of(x: f64) -> i32 {
-    (x.to_bits() >> F64_FRACTION_BITS) as i32 - F64_BIAS
-}
-
-/// 2^exponent, for exponents of normal float64s.
-fn power_of_two(exponent: i32) -> f64 {
-    f64::from_bits(((exponent + F64_BIAS) as u64) << F64_FRACTION_BITS)
 }

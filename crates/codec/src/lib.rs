@@ -31,6 +31,7 @@
 //! lane = round(x · f), the same clamp; unit = 1 / f. A worker whose lanes could overflow n-fold does not propose an exponent
 //! but [`NOT_FINITE`], so every worker learns before a value flows that the collective does not fit.
 
+mod codec;
 mod element;
 mod format;
 mod instructions;
@@ -41,8 +42,9 @@ pub mod netfc;
 #[cfg(test)]
 mod tests;
 
+pub use codec::Codec;
 pub use element::{Element, ElementType};
-pub use format::{Codec, Format, FormatError, MIN_EXPONENT, Operation};
+pub use format::{Format, FormatError, MIN_EXPONENT, Operation};
 pub use half::{bf16, f16};
 #[doc(hidden)]
 pub use instructions::Instructions;

@@ -26,7 +26,7 @@ fn instruction_sets_agree<T: Element>(values: &[T], exponent: i8, workers: u32)
 where
     T::Magnitude: std::fmt::Debug,
 {
-    for codec in [Codec::Block, Codec::Fixed { factor: 1e8 }] {
+    for codec in [Codec::BLOCK, Codec::fixed(1e8)] {
         for lanes in LANES {
             let format = Format::new(codec, lanes, workers).unwrap();
             let sets = Instructions::available();

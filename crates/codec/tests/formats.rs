@@ -8,9 +8,9 @@ fn format(codec: &str, lanes: LaneType, workers: u32) -> Format {
 
 #[test]
 fn codecs_have_names() {
-    assert_eq!("block".parse(), Ok(Codec::Block));
-    assert_eq!("fixed:1e8".parse(), Ok(Codec::Fixed { factor: 1e8 }));
-    assert_eq!("fixed:65536".parse(), Ok(Codec::Fixed { factor: 65536.0 }));
+    assert_eq!("block".parse(), Ok(Codec::BLOCK));
+    assert_eq!("fixed:1e8".parse(), Ok(Codec::fixed(1e8)));
+    assert_eq!("fixed:65536".parse(), Ok(Codec::fixed(65536.0)));
     for name in ["block", "fixed:1e8", "fixed:1e-3"] {
         assert_eq!(name.parse::<Codec>().unwrap().to_string(), name);
     }
@@ -31,7 +31,7 @@ fn wrong_names_are_explained() {
 
 #[test]
 fn lanes_limit_the_number_of_workers() {
-    let error = |lanes, workers| Format::new(Codec::Block, lanes, workers).unwrap_err().to_string();
+    let error = |lanes, workers| Format::new(Codec::BLOCK, lanes, workers).unwrap_err().to_string();
     assert_eq!(
         error(LaneType::I16Le, 129),
         "129 workers do not fit 16-bit lanes: from 1 to 128 do; use 32-bit lanes"

@@ -178,7 +178,7 @@ proptest! {
     ) {
         let operation = if average { Operation::Average } else { Operation::Sum };
         for lanes in LANES {
-            let format = Format::new(Codec::Block, lanes, workers as u32).unwrap();
+            let format = Format::new(Codec::BLOCK, lanes, workers as u32).unwrap();
             summed(format, &split(&values, workers, |x| x), operation);
             summed(format, &split(&values, workers, |x| f16::from_f32(bounded(x, 65504.0))), operation);
             summed(format, &split(&values, workers, |x| bf16::from_f32(bounded(x, 3e38))), operation);
@@ -191,7 +191,7 @@ proptest! {
         workers in prop_oneof![1u32..=65536, (0u32..=16).prop_map(|log| 1 << log)],
     ) {
         for lanes in LANES {
-            if let Ok(format) = Format::new(Codec::Block, lanes, workers) {
+            if let Ok(format) = Format::new(Codec::BLOCK, lanes, workers) {
                 let exponent = i8::try_from(format.exponent(&values)).unwrap();
                 encoded(format, &values, exponent);
             }
@@ -200,7 +200,7 @@ proptest! {
 
     #[test]
     fn the_exponent_is_the_smallest(values in values()) {
-        let format = Format::new(Codec::Block, LaneType::I32Le, 4).unwrap();
+        let format = Format::new(Codec::BLOCK, LaneType::I32Le, 4).unwrap();
         let exponent = format.exponent(&values);
         let largest = values.iter().fold(0f64, |m, x| m.max(f64::from(x.abs())));
         prop_assert!(largest < 2f64.powi(exponent + 1));
@@ -215,7 +215,7 @@ proptest! {
     ) {
         let at = at.index(values.len());
         values[at] = bad;
-        for codec in [Codec::Block, Codec::Fixed { factor: 1.0 }] {
+        for codec in [Codec::BLOCK, Codec::fixed(1.0)] {
             let format = Format::new(codec, LaneType::I32Le, 4).unwrap();
             prop_assert_eq!(format.exponent(&values), NOT_FINITE);
             let halves: Vec<f16> = values.iter().map(|x| f16::from_f32(*x)).collect();
@@ -232,7 +232,7 @@ proptest! {
         factor in prop_oneof![Just(1e8), Just(1.0), Just(1e-30), Just(1e30), 1e-3..1e12],
     ) {
         for lanes in LANES {
-            let format = Format::new(Codec::Fixed { factor }, lanes, workers).unwrap();
+            let format = Format::new(Codec::fixed(factor), lanes, workers).unwrap();
             let rounded: Vec<f64> = values.iter().map(|x| (f64::from(*x) * factor).round_ties_even()).collect();
             let fits = rounded.iter().all(|lane| lane.abs() * f64::from(workers) <= largest_lane(format) as f64);
             prop_assert_eq!(format.exponent(&values), if fits { 0 } else { NOT_FINITE });
@@ -247,7 +247,7 @@ proptest! {
     #[test]
     fn too_small_an_exponent_clamps_and_never_wraps(values in values(), exponent: i8) {
         for lanes in LANES {
-            let format = Format::new(Codec::Block, lanes, 8).unwrap();
+            let format = Format::new(Codec::BLOCK, lanes, 8).unwrap();
             let mut payload = vec![0; format.payload_len(values.len())];
             format.encode(&values, exponent, &mut payload);
             for (lane, value) in self::lanes(format, &payload).into_iter().zip(&values) {

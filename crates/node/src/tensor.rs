@@ -216,7 +216,7 @@ mod tests {
     use wiresum_codec::{Codec, LaneType};
 
     fn encoding(operation: Operation, workers: u32) -> Encoding {
-        let format = Format::new(Codec::Block, LaneType::I32Le, workers).expect("a format");
+        let format = Format::new(Codec::BLOCK, LaneType::I32Le, workers).expect("a format");
         Encoding { element: ElementType::Float32, operation, format }
     }
 

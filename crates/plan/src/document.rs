@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use wiresum_codec::Codec;
 use wiresum_keys::{KeySource, Keyring, Seat, Secret, ValueHash};
 pub use wiresum_wire::Policy;
 use wiresum_wire::{JobId, LaneType, NodeId, SEAL_LEN};
@@ -125,6 +126,14 @@ pub struct Job {
     /// Threads of each rank: each beyond the first sums its parts of the tensors as a job of its own, too.
     #[serde(default = "one_thread", skip_serializing_if = "is_one_thread")]
     pub threads: u8,
+}
+
+impl Job {
+    /// Whether ranks agree on an exponent for each packet before its values flow; else its sums have checks in their place.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.codec.parse().is_ok_and(Codec::agrees)
+    }
 }
 
 fn one_thread() -> u8 {

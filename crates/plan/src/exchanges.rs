@@ -55,7 +55,7 @@ impl Plan {
         refuse(self.job.sealed, "job.sealed")?;
         refuse(self.job.proven, "job.proven")?;
         refuse(self.job.rounds.is_some(), "job.rounds")?;
-        refuse(self.job.codec != "block", "job.codec")?;
+        refuse(!self.job.agrees(), "job.codec")?;
         refuse(self.job.exponents != Exponents::Agreed, "job.exponents")?;
         let problem = "a single one has nobody to give to: leave out `parts` and `copies`";
         require(self.workers.len() > 1, "workers", problem)

@@ -231,7 +231,7 @@ impl Plan {
     pub fn lanes(&self, stream: &PlanStream) -> Flags {
         match stream.role {
             Role::Values => self.job.lanes.widest().flags().only(Flags::LANES),
-            Role::Exponents if self.job.codec == "block" => Flags::MAXIMUM,
+            Role::Exponents if self.job.agrees() => Flags::MAXIMUM,
             // Rows are no fabric's.
             Role::Exponents | Role::Hot => Flags(0),
             // These are no fabric's either.

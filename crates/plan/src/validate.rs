@@ -76,7 +76,7 @@ impl Plan {
     }
 
     fn validate_rounds(&self, rounds: &Rounds) -> Result<(), PlanError> {
-        let is_agreed = self.job.codec == "block" && self.job.exponents == Exponents::Agreed;
+        let is_agreed = self.job.agrees() && self.job.exponents == Exponents::Agreed;
         require(
             is_agreed,
             "job.rounds",
@@ -148,7 +148,7 @@ impl Plan {
             "16-bit lanes have no bits to spare for what may be expected: use 32-bit lanes, or `agreed`",
         )?;
         require(
-            self.job.lanes != Lanes::Auto || self.job.codec == "block",
+            self.job.lanes != Lanes::Auto || self.job.agrees(),
             "job.lanes",
             "`auto` needs the codec `block`, as one factor does not suit two widths: use `int32-le`, or `block`",
         )

@@ -29,8 +29,8 @@ mod _native {
     use super::engine::PyEngine;
     #[pymodule_export]
     use super::plan::{
-        convert_plan, derive_plan, gate_key, group_of_plan, node_keys, plan_digest, validate_plan,
-        validate_schedule,
+        codec_agrees, convert_plan, derive_plan, gate_key, group_of_plan, node_keys, plan_digest,
+        validate_plan, validate_schedule,
     };
     #[pymodule_export]
     use super::schedule::{

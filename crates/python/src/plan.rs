@@ -1,7 +1,7 @@
 //! The plan: its rules, its digest, and what follows from it.
 
 use pyo3::prelude::*;
-use wiresum_codec::FormatError;
+use wiresum_codec::{Codec, FormatError};
 use wiresum_keys::Secret;
 use wiresum_node::tensor::Formats;
 use wiresum_plan::{Plan, PlanError, Schedule};
@@ -46,6 +46,12 @@ fn wrong(error: PlanError) -> Wrong {
 #[pyfunction]
 pub fn validate_plan(json: &str) -> Option<Wrong> {
     parse_plan(json).err().map(wrong)
+}
+
+/// Whether ranks agree on exponents before values flow; false where there is no such codec.
+#[pyfunction]
+pub fn codec_agrees(codec: &str) -> bool {
+    codec.parse().is_ok_and(Codec::agrees)
 }
 
 /// The first wrong field of a schedule.

@@ -38,7 +38,7 @@ __all__ = [
     "FORMAT", "LANE_BYTES", "MAX_BPS", "MAX_SLOTS", "MAX_U16", "MAX_U32", "SLOT_VERSIONS", "U16", "U32",
     "AggregationPlan", "Bandwidth", "Child", "NodeChild", "PlanFabric", "PlanJob",
     "PlanLeg", "PlanNode", "PlanPlace", "PlanSparse", "PlanStream", "PlanWorker", "Role", "Solution", "SolutionStatus",
-    "Tree", "WorkerChild", "parse_socket_address",
+    "Tree", "WorkerChild", "agrees", "parse_socket_address",
 ]  # fmt: skip
 
 FORMAT = "wiresum-plan/2"
@@ -113,6 +113,11 @@ class PlanJob(Document):
     proven: bool = False
     groups: list[list[U32]] | None = None
     threads: U16 = 1
+
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether no value of a collective flows before every rank has come, as exponents are agreed on first."""
+        return agrees(self.codec) and self.exponents == "agreed"
 
     @property
     def payload_bytes(self) -> int:
@@ -369,6 +374,11 @@ def secret_beside(path: Path | str) -> Path:
 def _derived(text: str) -> Derived:
     """What follows from a plan that is given as JSON. Kept, as callers ask for one stream after another."""
     return Derived.model_validate_json(native().derive_plan(text))
+
+
+def agrees(codec: str) -> bool:
+    """Whether ranks agree on an exponent for each packet before its values flow; false where there is no such codec."""
+    return bool(native().codec_agrees(codec))
 
 
 def native() -> ModuleType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, Solution
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, Solution, agrees
 from wiresum.plan.placement import parents_of
 from wiresum.plan.rows import PlanSparse
 from wiresum.plan.tracking import Decaying, Once, Sampling
@@ -48,9 +48,10 @@ def _lines(plan: AggregationPlan) -> Iterator[str]:
     for stream in streams:
         yield "The whole gradient:" if len(streams) == 1 else f"{100 * stream.share:.4g} % of it, as `{stream.name}`:"
         yield from _tree(plan, stream)
-    codec = "block exponents" if plan.job.codec == "block" else f"the factor {plan.job.codec.removeprefix('fixed:')}"
+    codec = plan.job.codec
+    said = "block exponents" if agrees(codec) else f"the factor {codec.removeprefix('fixed:')}"
     window = sum(stream.window for stream in streams)
-    yield f"Packets carry {_packets(plan)}, with {codec}; a worker has {window} in flight."
+    yield f"Packets carry {_packets(plan)}, with {said}; a worker has {window} in flight."
     if plan.job.sealed:
         yield "Sums are sealed: nodes learn nothing of the values, and what they change is found."
     if plan.job.proven:

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from wiresum.document import Document
-from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16
+from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16, agrees
 from wiresum.plan.choices import (
     DEFAULT_GRADIENT_BYTES,
     DEFAULT_MTU_BYTES,
@@ -106,7 +106,7 @@ class Job(Document):
 
     def lanes_of(self, workers: int) -> Lanes:
         """Lanes of a plan for so many workers, where servers sum."""
-        is_fit = self.codec == "block" and workers <= MAX_NARROW_WORKERS
+        is_fit = agrees(self.codec) and workers <= MAX_NARROW_WORKERS
         return self.lanes if self.lanes != "auto" or is_fit else "int32-le"
 
     def groups_of(self, workers: int) -> list[list[int]] | None:

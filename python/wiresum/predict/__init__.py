@@ -93,7 +93,7 @@ def predict(
     """
     starts = starts or {}
     _check_starts(starts, [worker.name for worker in plan.workers])
-    if barrier or (barrier is None and plan.job.codec == "block" and plan.job.exponents == "agreed"):
+    if barrier or (barrier is None and plan.job.waits_for_all):
         starts = {worker.name: max(starts.values(), default=0.0) for worker in plan.workers}
     return _run(flows_of(topology, plan, bytes, starts, upload_only))
 

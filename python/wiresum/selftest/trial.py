@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any
 
 from wiresum.errors import SupportError, WiresumError
-from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.aggregation_plan import AggregationPlan, agrees
 
 MAX_ELEMENTS = 1 << 22
 """16 MB of float32: a window of every stream, unless a stream has almost no share."""
@@ -122,7 +122,7 @@ class _Seats:
     @property
     def _is_exact(self) -> bool:
         """Whether a sum of ones has to be their number: everyone is in it, and exponents are the values' own."""
-        return self._plan.job.codec == "block" and self._plan.job.rounds is None
+        return agrees(self._plan.job.codec) and self._plan.job.rounds is None
 
     def _window(self) -> int:
         return max(stream.window for stream in self._plan.streams)

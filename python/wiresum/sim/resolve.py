@@ -320,7 +320,7 @@ class _Resolver:
                 for name in names
             ],
             "streams": [self._stream(index, stream, shares, is_copied=is_switched) for stream in flows],
-            "barrier": not is_switched and plan.job.codec == "block" and plan.job.exponents == "agreed",
+            "barrier": not is_switched and plan.job.waits_for_all,
             "upload_only": job.upload_only,
         }  # fmt: skip
 

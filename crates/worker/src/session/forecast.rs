@@ -49,7 +49,7 @@ pub(super) enum Forecaster {
 
 impl Forecaster {
     pub fn new(plan: &Plan) -> Self {
-        if plan.job.codec.starts_with("fixed:") {
+        if !plan.job.agrees() {
             return Self::Fixed;
         }
         match plan.job.exponents {

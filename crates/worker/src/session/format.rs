@@ -29,8 +29,7 @@ pub(crate) enum Agreement {
 impl Agreement {
     /// Switches need no maximum where exponents are fixed, so that nothing comes before the values.
     fn of(plan: &Plan) -> Self {
-        let is_fixed = plan.job.codec.starts_with("fixed:");
-        if plan.fabric.is_some() && is_fixed { Self::Checks } else { Self::Maximum }
+        if plan.fabric.is_some() && !plan.job.agrees() { Self::Checks } else { Self::Maximum }
     }
 }
 

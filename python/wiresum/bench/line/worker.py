@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def measure_all(
-    task: Task, network: dist.ProcessGroup | None, starts: Starts, bare: dict[str, streams.Stream | None]
+    task: Task, network: Any, starts: Starts, bare: dict[str, streams.Stream | None]
 ) -> dict[int, dict[str, list[dict[str, float]]]]:
     """Samples by size of the tensor and way, each way in turn."""
     measured: dict[int, dict[str, list[dict[str, float]]]] = {}

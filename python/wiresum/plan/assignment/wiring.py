@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 from itertools import pairwise, takewhile
 
 from wiresum.errors import PlanError
-from wiresum.plan.aggregation_plan import AggregationPlan, PlanLeg, PlanPlace, PlanStream
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanLeg, PlanPlace, PlanStream, agrees
 from wiresum.plan.assignment.answer import Assignment
 from wiresum.plan.assignment.conversion import as_plan
 from wiresum.plan.assignment.routes import Path, arcs
@@ -137,7 +137,7 @@ def switchable(job: Job) -> Job:
     """
     if job.copies:
         raise PlanError("job.copies: switches carry no copies; leave it out, or let servers sum on a star")
-    codec = job.codec if job.codec.startswith("fixed:") else CODEC
+    codec = CODEC if agrees(job.codec) else job.codec
     # Switches know one width for each stream.
     lanes = "int32-le" if job.lanes == "auto" else job.lanes
     values = min(job.packet_values, MAX_SWITCHED_VALUES)
