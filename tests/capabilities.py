@@ -62,6 +62,17 @@ def _why_no_ray() -> str:
     return "" if importlib.util.find_spec("ray") else "`pip install ray`; no part of Wiresum requires it"
 
 
+def _why_no_slower_cores() -> str:
+    from wiresum.bench.line.cores import mounted
+    from wiresum.errors import TestbedError
+
+    try:
+        with mounted():
+            return ""
+    except TestbedError as refused:
+        return str(refused)
+
+
 PROBES = {
     **{name: lambda name=name: _doctor(name) for name in DOCTORS_NAMES},
     "root": lambda: "" if os.geteuid() == 0 else "run as root",
@@ -72,6 +83,7 @@ PROBES = {
     "bmv2": lambda: _p4_tools("BMV2", "BMV2_CLI"),
     "cuda": _why_no_cuda,
     "ray": _why_no_ray,
+    "slower-cores": _why_no_slower_cores,
     "curl": lambda: "" if shutil.which("curl") else "install curl",
 }
 """What says why a capability is missing, with the remedy; empty if it is there."""

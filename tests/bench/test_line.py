@@ -5,13 +5,17 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 import typer
 
 from wiresum.bench.command import parse_counts
 from wiresum.bench.line import measure, processor, profile, streams
+from wiresum.bench.line.cores import engine_threads, slower_cores
 from wiresum.bench.line.processor import Spent
+from wiresum.bench.result import Ratio
 from wiresum.predict.hosts import HostProfile
 
 SAMPLE = {"elapsed": 0.5, "process": 0.4, "engine": 0.1, "machine": 1.0, "softirq": 0.2}
@@ -52,6 +56,36 @@ def test_a_rate_is_that_of_one_workers_gradient():
 def test_ratios_say_which_is_over_which():
     samples = {"wiresum": [SAMPLE], "gloo": [{**SAMPLE, "elapsed": 1.0, "process": 0.2}]}
     assert [ratio.value for ratio in measure.to_ratios("case", samples)] == pytest.approx([2.0, 2.0])
+
+
+def test_threads_are_set_beside_one():
+    medians = {("case", 1_000_000, 1): 3.0, ("case", 1_000_000, 2): 2.0, ("other", 1_000_000, 2): 1.0}
+    assert measure.of_threads(medians) == [Ratio("case, 1 MB: one thread / 2", 1.5)]
+
+
+@pytest.mark.needs("slower-cores")
+def test_a_slower_core_is_what_its_share_says():
+    """Half of a processor for a thread that computes, and all of one before and afterwards."""
+    ended = threading.Event()
+
+    def compute():
+        while not ended.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=compute, name="any")
+    thread.start()
+    Path(f"/proc/self/task/{thread.native_id}/comm").write_text("wiresum-0")
+    try:
+        with slower_cores(0.2):
+            before, start = time.process_time(), time.monotonic()
+            time.sleep(1.0)
+            spent = (time.process_time() - before) / (time.monotonic() - start)
+        assert engine_threads() == [thread.native_id]
+    finally:
+        ended.set()
+        thread.join()
+    assert spent < 0.3
+    assert not [line for line in Path("/proc/mounts").read_text().splitlines() if "wiresum-cores" in line]
 
 
 @pytest.mark.parametrize("size", [1, 2978, 61_000, streams.BLOCK_BYTES, 5_000_001])

@@ -69,6 +69,16 @@ def test_cores_grow_with_the_rate() -> None:
     assert 10e9 / load.limit_bps == pytest.approx(worker / 2)
 
 
+def test_threads_share_the_work_and_are_as_many_as_a_link_wants() -> None:
+    of_one, of_four = (plan(star(2, 1e9), Job(threads=threads)) for threads in (1, 4))
+    links = predict(star(2, 1e9), of_one, SIZE)
+    one, four = (host_load(placed, SIZE, profile(2e-6), links) for placed in (of_one, of_four))
+    assert four.thread_seconds == pytest.approx(one.thread_seconds / 4)
+    assert four.limit_bps == pytest.approx(4 * one.limit_bps)
+    assert four.cores == one.cores
+    assert all((count - 1) * one.limit_bps < rate <= count * one.limit_bps for rate, count in one.threads.items())
+
+
 def test_the_command_says_which_it_is(tmp_path) -> None:
     topology, file, hosts = tmp_path / "topology.json", tmp_path / "plan.json", tmp_path / "hosts.json"
     network = star(4, 500e6)

@@ -164,7 +164,11 @@ def show_hosts(load: HostLoad) -> None:
     holds = "the processor holds it up" if load.bottleneck == "processor" else "the network holds it up"
     out().print(
         f"with hosts of this profile: {load.seconds:.4f} s; {holds} (network {load.links_seconds:.4f} s, a worker's "
-        f"thread {load.thread_seconds:.4f} s); on links above {load.limit_bps / 1e9:.2f} Gbit/s the thread would"
+        f"thread {load.thread_seconds:.4f} s); on links above {load.limit_bps / 1e9:.2f} Gbit/s threads would"
     )
     for rate_bps, (worker, node) in load.cores.items():
-        out().print(f"{rate_bps / 1e9:g} Gbit/s would take {worker:.1f} cores of a worker, {node:.1f} of its node")
+        threads = load.threads[rate_bps]
+        out().print(
+            f"{rate_bps / 1e9:g} Gbit/s would take {worker:.1f} cores of a worker with {threads} threads or more, "
+            f"{node:.1f} of its node"
+        )

@@ -90,9 +90,10 @@ class HostLoad:
     """Processors beside links.
 
     Attributes:
-        thread_seconds: of the engine's thread for one all-reduce; less it cannot take, however fast the links are.
+        thread_seconds: of each of the engine's threads for one all-reduce; less it cannot take, however fast links are.
         links_seconds: the prediction without processors, the nodes' adding included.
-        limit_bps: rate of a worker's link from which on the thread takes longer than the link.
+        limit_bps: rate of a worker's link from which on the threads take longer than the link.
+        threads: that a worker needs to keep up, by the rate of its link in bit/s, if each has a core.
         cores: of a worker, and of the node for one worker, by the rate of a worker's link in bit/s, were the work of
             each spread over cores without loss.
     """
@@ -100,6 +101,7 @@ class HostLoad:
     thread_seconds: float
     links_seconds: float
     limit_bps: float
+    threads: dict[float, int]
     cores: dict[float, tuple[float, float]]
 
     @property
@@ -115,7 +117,14 @@ class HostLoad:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         cores = {f"{rate:.0f}": {"worker": one, "node": other} for rate, (one, other) in self.cores.items()}
-        return {**asdict(self), "cores": cores, "seconds": self.seconds, "bottleneck": self.bottleneck}
+        threads = {f"{rate:.0f}": count for rate, count in self.threads.items()}
+        return {
+            **asdict(self),
+            "threads": threads,
+            "cores": cores,
+            "seconds": self.seconds,
+            "bottleneck": self.bottleneck,
+        }
 
 
 def host_load(plan: AggregationPlan, gradient_bytes: int, profile: HostProfile, links: Prediction) -> HostLoad:
@@ -127,10 +136,29 @@ def host_load(plan: AggregationPlan, gradient_bytes: int, profile: HostProfile, 
         profile: of hosts like those of the plan.
         links: the prediction without processors.
     """
+    count = plan.job.threads
+    thread, worker, node = (
+        per_bit(cost, plan, gradient_bytes) for cost in (profile.thread, profile.worker, profile.node)
+    )
+    limit_bps = limit_of_threads(plan, gradient_bytes, profile)
+    threads = {rate: max(1, math.ceil(rate * thread)) for rate in RATES_BPS}
+    cores = {rate: (rate * worker, rate * node) for rate in RATES_BPS}
+    thread_s = thread * _wire_bits(plan, gradient_bytes) / count
+    return HostLoad(thread_s, links.seconds, limit_bps, threads, cores)
+
+
+def limit_of_threads(plan: AggregationPlan, gradient_bytes: int, profile: HostProfile) -> float:
+    """bit/s of a worker's link, each way, that its engine's threads keep up with, if each has a core."""
+    seconds = per_bit(profile.thread, plan, gradient_bytes)
+    return plan.job.threads / seconds if seconds else math.inf
+
+
+def per_bit(cost: Cost, plan: AggregationPlan, gradient_bytes: int) -> float:
+    """Seconds of a processor for each bit of a worker's packets, on the wire and one way, and for its result."""
     payload = gradient_bytes / LANE_BYTES * plan.job.value_bytes
     packets = math.ceil(payload / plan.job.payload_bytes)
-    on_wire = BITS * sum(wire_bytes(plan, stream, gradient_bytes) for stream in plan.streams)
-    thread_s = profile.thread.seconds(packets, payload)
-    worker, node = (cost.seconds(packets, payload) / on_wire for cost in (profile.worker, profile.node))
-    cores = {rate: (rate * worker, rate * node) for rate in RATES_BPS}
-    return HostLoad(thread_s, links.seconds, on_wire / thread_s if thread_s else math.inf, cores)
+    return cost.seconds(packets, payload) / _wire_bits(plan, gradient_bytes)
+
+
+def _wire_bits(plan: AggregationPlan, gradient_bytes: int) -> float:
+    return BITS * sum(wire_bytes(plan, stream, gradient_bytes) for stream in plan.streams)

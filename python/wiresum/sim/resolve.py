@@ -1,7 +1,8 @@
 """From a scenario to what the simulator runs: generators, planners and defaults are gone."""
 
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wiresum.document import Location, is_there
@@ -14,6 +15,7 @@ from wiresum.planners import SWITCH_PLANNERS, assign
 from wiresum.planners import plan as make_plan
 from wiresum.predict import PredictedStream, streams
 from wiresum.predict.collectives import is_all_reduce, shape_of, worker_loads
+from wiresum.predict.hosts import HostProfile, limit_of_threads
 from wiresum.predict.schedule import Tree
 from wiresum.schedule.model import Timetable
 from wiresum.sim.asked import Question, asked, seen
@@ -93,6 +95,7 @@ class _Resolver:
         self.topology = topology
         self.sites = {node.name: index for index, node in enumerate(topology.nodes)}
         self.links = {link.id: index for index, link in enumerate(topology.links)}
+        self.worker_bps: dict[str, float] = {}
 
     def resolve(self) -> str:
         if self.scenario.circuits is not None:
@@ -109,6 +112,7 @@ class _Resolver:
             return self._content(self._sites(programs.wire_factor), self._links(), [], programs.resolve())
         plans = [self.plan(index, job) for index, job in enumerate(self.scenario.job)]
         self._require_distinct_jobs(plans)
+        self.worker_bps = self._limits_of_hosts(plans)
         jobs = [
             self._job(index, job, plan) for index, (job, plan) in enumerate(zip(self.scenario.job, plans, strict=True))
         ]
@@ -246,6 +250,24 @@ class _Resolver:
             return job.program is not None or is_planned(job)
         return job.program is None or (self.scenario.fidelity == "flows" and is_planned(job))
 
+    def _limits_of_hosts(self, plans: Sequence[AggregationPlan]) -> dict[str, float]:
+        """bit/s that workers' threads keep up with, each way; of a worker with several jobs the least."""
+        if self.scenario.hosts is None:
+            return {}
+        try:
+            profile = HostProfile.read(self.file.path.parent / self.scenario.hosts)
+        except PlanError as bad:
+            raise self.file.error(("hosts",), f"hosts: {bad}") from None
+        limits: dict[str, float] = {}
+        for job, plan in zip(self.scenario.job, plans, strict=True):
+            if plan.fabric is not None:
+                problem = f"hosts: switches sum job {job.name}, and a profile is of servers; leave it out"
+                raise self.file.error(("hosts",), problem)
+            limit_bps = limit_of_threads(plan, job.bytes, profile)
+            for worker in plan.workers:
+                limits[worker.name] = min(limit_bps, limits.get(worker.name, math.inf))
+        return limits
+
     def _sites(self, wire_factor: float) -> list[dict[str, Any]]:
         """Nodes; what they add is given in bytes of gradient, and counted in bytes on the wire."""
         return [
@@ -277,7 +299,9 @@ class _Resolver:
             return next((value for value in values if value is not None), default)
 
         return {
-            "rate_bps": link.bandwidth_from(node),
+            "rate_bps": min(
+                link.bandwidth_from(node), *(self.worker_bps.get(end, math.inf) for end in (link.source, link.target))
+            ),
             "delay_s": link.delay_from(node),
             "queue_bytes": first("queue_bytes", DEFAULT_QUEUE_BYTES),
             "ecn_bytes": first("ecn_bytes", None),

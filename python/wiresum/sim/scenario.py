@@ -375,6 +375,8 @@ class Scenario(FileDocument):
         rows: a sparse job.
         background: what else is on the links.
         failure: what breaks.
+        hosts: file of a profile of hosts beside the scenario, as `wiresum bench line --profile` writes it: no worker is
+            faster than its threads. With jobs that servers sum.
     """
 
     error: ClassVar[type[WiresumError]] = ScenarioError
@@ -394,6 +396,7 @@ class Scenario(FileDocument):
     rows: RowsJob | None = None
     background: list[BackgroundTraffic] = Field(default_factory=list)
     failure: list[Failure] = Field(default_factory=list)
+    hosts: str | None = None
 
     @model_validator(mode="after")
     def _has_jobs(self) -> Self:
@@ -407,6 +410,8 @@ class Scenario(FileDocument):
             raise ValueError("circuits know no traffic of others; leave `background` out")
         if self.rows is not None:
             self._is_simple()
+        if self.hosts is not None and (not self.job or self.fidelity == "trains"):
+            raise ValueError("`hosts` is for a `job` that servers sum, as packets or flows; leave it out")
         return self
 
     def _has_plans(self, circuits: Circuits) -> None:

@@ -107,6 +107,7 @@ pub struct Engine {
     next: Mutex<usize>,
     gathering: Arc<Gathering>,
     clock: Clock,
+    said: String,
     /// Elements of whole packets, whatever their lanes: where tensors are cut, so that cuts change no bit of a sum.
     grain: usize,
     /// This worker's among those who have joined, and how many these are.
@@ -140,6 +141,7 @@ impl Engine {
         let jobs = plan.of_threads().into_iter().enumerate();
         let started = jobs.map(start).collect::<Result<Vec<_>, _>>()?;
         let (channels, joined): (Vec<_>, Vec<_>) = started.into_iter().unzip();
+        let said = said(&channels);
         let seat = rank as usize;
         let members = options.members;
         // Behind a gate a share would wait for its turn, and Gloo does not.
@@ -150,6 +152,7 @@ impl Engine {
             next: Mutex::default(),
             gathering: Arc::default(),
             clock,
+            said,
             grain: grain(plan),
             rank: members.and_then(|members| members.rank_of(seat)).unwrap_or(seat),
             ranks: members.map_or(plan.workers.len(), |members| members.ranks() as usize),
@@ -175,7 +178,7 @@ impl Engine {
     /// What packets travel by, and why, for people.
     #[must_use]
     pub fn transport(&self) -> &str {
-        self.channels[0].said()
+        &self.said
     }
 
     /// Number of threads.
@@ -448,6 +451,14 @@ fn checked(plan: &Plan, rank: u32, options: &Options) -> Result<Formats, JoinErr
         return Err(JoinError::Keys);
     }
     Ok(options.members.map_or(formats, |members| formats.of_group(members.ranks())))
+}
+
+/// What packets travel by, and on how many threads, where it is not one. Only one of them has an interface for frames.
+fn said(channels: &[Channel]) -> String {
+    match channels {
+        [only] => only.said().to_owned(),
+        all => format!("{} ({} threads)", all[0].said(), all.len()),
+    }
 }
 
 /// Where a thread is bound: a port has one of them.
