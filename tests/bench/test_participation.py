@@ -10,7 +10,7 @@ from tests.capabilities import best_engine
 from wiresum.bench.participation import measure as participation
 from wiresum.bench.participation.measure import METHODS, Options, accuracy_at, notes, planned, to_result
 from wiresum.bench.participation.plot import draw
-from wiresum.bench.participation.worker import TrainingOutcome
+from wiresum.bench.participation.task import TrainingOutcome
 from wiresum.errors import PlanError
 
 TINY = Options(workers=3, rounds=12, delay_s=0.05, search_every=2, engine=best_engine())

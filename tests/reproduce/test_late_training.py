@@ -7,7 +7,8 @@ import pytest
 from wiresum.reproduce.goat.asynchronous import _durations, _learned, _speeds
 from wiresum.reproduce.goat.late_training import measure as late_training
 from wiresum.reproduce.goat.late_training import plot as late_training_plot
-from wiresum.reproduce.goat.late_training.measure import SEARCHES, Options, of, train
+from wiresum.reproduce.goat.late_training.measure import SEARCHES, Options, of
+from wiresum.reproduce.goat.late_training.training import train
 
 WORKERS = 6
 SHORT = Options(workers=(3, WORKERS), learning_rate=0.2, rounds=60, seeds=2)

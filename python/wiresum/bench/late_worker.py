@@ -6,57 +6,16 @@ ranks have to be on one machine (see `wiresum.bench.start`).
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import torch.distributed as dist
 
 import torch
+from wiresum.bench.late import LateSumsOutcome, Task
 from wiresum.bench.rank import joined, write
 from wiresum.bench.start import Starts
-from wiresum.bench.task import RankTask
-
-
-@dataclass(frozen=True)
-class Task(RankTask):
-    """What to measure.
-
-    Attributes:
-        backend: of the group that sums.
-        elements: float32 values, by size to measure.
-        starts: seconds at which each rank has its gradient.
-        repeats: measured all-reduces of each size.
-        output: file for rank 0's view.
-    """
-
-    backend: str
-    elements: list[int]
-    starts: list[float]
-    repeats: int
-    output: str
-
-
-@dataclass(frozen=True)
-class LateSumsOutcome:
-    """All-reduces of one size.
-
-    Attributes:
-        seconds: from the common start until the last rank has the sum, of each.
-        begins: the common starts, on the machine's monotonic clock.
-        deviation: largest one from Gloo's sum at rank 0.
-    """
-
-    seconds: list[float]
-    begins: list[float]
-    deviation: float
-
-
-def read(output: Path) -> list[LateSumsOutcome]:
-    """What rank 0 wrote: one for each size."""
-    return [LateSumsOutcome(**one) for one in json.loads(output.read_text())]
 
 
 def main() -> None:

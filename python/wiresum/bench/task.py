@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 
 @dataclass(frozen=True)
 class RankTask:
-    """Base of what the processes of one benchmark are told; its fields are those of JSON."""
+    """Base of what the processes of one benchmark are told; its fields are those of JSON.
+
+    Attributes:
+        program: the module that a rank runs, of tasks that stand apart from it: whoever tells ranks needs no PyTorch.
+    """
+
+    program: ClassVar[str] = ""
 
     def to_json(self) -> str:
         """The task as an argument."""
         return json.dumps(asdict(self))
+
+    def command(self) -> list[str]:
+        """What a rank runs, where its program is known."""
+        return [sys.executable, "-m", self.program, self.to_json()]
 
     @classmethod
     def told(cls) -> Self:

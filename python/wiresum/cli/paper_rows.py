@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wiresum.commandline.console import out, print_json
-from wiresum.reproduce import PAPERS
-from wiresum.reproduce.row import Paper, Row
+from wiresum.reproduce import TITLES
+
+if TYPE_CHECKING:
+    from wiresum.reproduce.row import Paper, Row
 
 MINUTE_S = 60.0
 
 
 def show_papers(*, as_json: bool) -> None:
     """Lists the papers, one a line."""
-    titles = {name: paper.title for name, paper in PAPERS.items()}
     if as_json:
-        print_json(titles)
+        print_json(TITLES)
         return
-    for name, title in titles.items():
-        print(f"{name:{max(map(len, titles))}}  {title}")
+    for name, title in TITLES.items():
+        print(f"{name:{max(map(len, TITLES))}}  {title}")
 
 
 def show_rows(paper: Paper, rows: list[Row], *, quick: bool, as_json: bool) -> None:

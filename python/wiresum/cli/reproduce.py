@@ -45,7 +45,6 @@ def reproduce(
 
     Example: `wiresum reproduce xagg --quick`
     """
-    from wiresum.cli import reproduction
     from wiresum.cli.paper_rows import show_papers, show_rows
 
     if paper is None:
@@ -53,6 +52,8 @@ def reproduce(
             raise typer.BadParameter(f"name a paper: {', '.join(PAPERS)}", param_hint="PAPER")
         show_papers(as_json=as_json)
         return
+    from wiresum.cli import reproduction
+
     if listed:
         chosen = reproduction.chosen_paper(paper)
         show_rows(chosen, reproduction.chosen_rows(chosen, rows), quick=quick, as_json=as_json)

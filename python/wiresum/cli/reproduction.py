@@ -1,4 +1,4 @@
-"""What `wiresum reproduce` does; apart from its options, as it needs PyTorch, which takes seconds to import."""
+"""What `wiresum reproduce` does; apart from its options, as help needs them alone."""
 
 from contextlib import suppress
 from pathlib import Path

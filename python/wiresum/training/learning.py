@@ -7,58 +7,17 @@ are put under it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 from torch import nn
 from wiresum.training import data
+from wiresum.training.learned import Learned, Training
 from wiresum.training.step import step
 
 HIDDEN = 128
 LOSS_MEMORY = 0.8
 """What is kept of the mean loss so far: single rounds are noisy."""
-
-
-@dataclass(frozen=True)
-class Training:
-    """What is trained: a small network on scikit-learn's handwritten digits.
-
-    Attributes:
-        workers: whose gradients are averaged in every round.
-        batch_size: images of a worker and round, drawn with replacement.
-        learning_rate: of plain SGD.
-        rounds: sums of gradients.
-        seed: of first weights and draws.
-    """
-
-    workers: int
-    batch_size: int = 64
-    learning_rate: float = 0.1
-    rounds: int = 200
-    seed: int = 1
-
-
-@dataclass(frozen=True)
-class Learned:
-    """After each round, from the first on.
-
-    Attributes:
-        losses: of the round's images, smoothed.
-        accuracies: share of the test images that are recognised.
-    """
-
-    losses: Sequence[float]
-    accuracies: Sequence[float]
-
-    def rounds_to(self, accuracy: float) -> int | None:
-        """Rounds until this accuracy is first reached; None where it never is.
-
-        Example:
-            >>> Learned([2.0, 1.0], [0.5, 0.9]).rounds_to(0.8)
-            2
-        """
-        return next((number for number, one in enumerate(self.accuracies, 1) if one >= accuracy), None)
 
 
 def network(images: data.Images) -> nn.Module:

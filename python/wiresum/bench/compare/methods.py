@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from wiresum.bench import late_worker
+from wiresum.bench import late
 from wiresum.bench.baselines import Baseline
 from wiresum.bench.baselines.ps import PS
 from wiresum.bench.baselines.sharded_ps import SHARDED_PS
@@ -156,9 +155,9 @@ def through(backend: str) -> Turn:
 
     def turn(bed: Testbed, elements: Sequence[int], starts_s: Sequence[float]) -> list[Sample]:
         output = bed.folder / "compare.json"
-        task = late_worker.Task(backend, list(elements), list(starts_s), 1, str(output))
-        run_or_fail(bed, [sys.executable, "-m", late_worker.__name__, task.to_json()], backend)
-        return [(one.seconds[0], one.deviation) for one in late_worker.read(output)]
+        task = late.Task(backend, list(elements), list(starts_s), 1, str(output))
+        run_or_fail(bed, task.command(), backend)
+        return [(one.seconds[0], one.deviation) for one in late.read(output)]
 
     return turn
 

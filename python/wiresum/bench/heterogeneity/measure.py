@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wiresum import wire
-from wiresum.bench import late_worker
+from wiresum.bench import late
 from wiresum.bench.baselines import BASELINES
 from wiresum.bench.heterogeneity.command import Options
 from wiresum.bench.result import Ratio, Report, Result
@@ -168,10 +167,10 @@ def _planned(options: Options, topology: Topology, job: Job) -> Measured:
         output = Path(bed.folder) / "late.json"
         starts = [options.starts.get(name, 0.0) for name in bed.workers]
         elements = [options.size_bytes // FLOAT32_BYTES]
-        task = late_worker.Task("wiresum", elements, starts, options.repeats, str(output))
+        task = late.Task("wiresum", elements, starts, options.repeats, str(output))
         with _sending(bed, options) as rates:
-            run_or_fail(bed, [sys.executable, "-m", late_worker.__name__, task.to_json()], "the benchmark")
-        [outcome] = late_worker.read(output)
+            run_or_fail(bed, task.command(), "the benchmark")
+        [outcome] = late.read(output)
     sent = rates.since(outcome.begins[-1], outcome.seconds[-1]) if rates else {}
     return Measured(outcome.seconds, outcome.deviation, bound_s, sent)
 

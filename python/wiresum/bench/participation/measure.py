@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from wiresum.bench.participation import worker as participation_worker
 from wiresum.bench.participation.command import Options
-from wiresum.bench.participation.worker import Task, TrainingOutcome
+from wiresum.bench.participation.task import Task, TrainingOutcome
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan
@@ -78,7 +76,7 @@ def train(name: str, options: Options, seed: int) -> TrainingOutcome:
             name, options.rounds, options.batch_size, options.learning_rate, options.delay_s, options.deviation,
             options.target, options.search_every, str(output), seed,
         )  # fmt: skip
-        run_or_fail(bed, [sys.executable, "-m", participation_worker.__name__, task.to_json()], "the training")
+        run_or_fail(bed, task.command(), "the training")
         return TrainingOutcome(**json.loads(output.read_text()))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch._C._distributed_c10d import Store
 
 import torch
 from torch import nn
-from wiresum.bench.task import RankTask
+from wiresum.bench.participation.task import Task, TrainingOutcome
 from wiresum.plan.convergence import Convergence
 from wiresum.planners.participation import Choice, choose_goat_async, choose_ksgd
 from wiresum.torch import Reason, explain, report
@@ -32,58 +32,6 @@ SNAPSHOT_EVERY = 5
 """Rounds between two models that are tested after training."""
 WARM_UP_ROUNDS = 8
 """Rounds of everyone, without delays, that measure the gradient's variance and fill caches."""
-
-
-@dataclass(frozen=True)
-class Task(RankTask):
-    """What to train.
-
-    Attributes:
-        method: `sync`, `ksgd` or `goat_async`.
-        rounds: sums of gradients.
-        batch_size: images per rank and gradient.
-        learning_rate: of plain SGD.
-        delay_s: what a delay of 1 is.
-        deviation: σ of the delays, which are normal about 0.5 and cut off at 0 and 1.
-        target: ε in units of σ² of the gradient.
-        search_every: rounds between two choices of K.
-        output: file for rank 0's view.
-        seed: of first weights, batches and delays.
-    """
-
-    method: str
-    rounds: int
-    batch_size: int
-    learning_rate: float
-    delay_s: float
-    deviation: float
-    target: float
-    search_every: int
-    output: str
-    seed: int
-
-
-@dataclass(frozen=True)
-class TrainingOutcome:
-    """What a training did, as rank 0 saw it.
-
-    Attributes:
-        seconds: of the rounds.
-        samples: images in the gradients that were summed.
-        curve: seconds and test accuracy.
-        variance: σ² of a rank's gradient.
-        counts: K, where it was chosen, by round.
-        ranks_per_sum: mean number of ranks in a sum.
-        is_same_everywhere: all ranks have the same model at the end, bit for bit.
-    """
-
-    seconds: float
-    samples: float
-    curve: list[tuple[float, float]]
-    variance: float
-    counts: list[tuple[int, int]]
-    ranks_per_sum: float
-    is_same_everywhere: bool
 
 
 def main() -> None:

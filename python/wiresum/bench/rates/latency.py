@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 import statistics
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wiresum.bench.rates.worker import Task
+from wiresum.bench.rates.task import Task
 from wiresum.bench.result import Result
 from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
@@ -54,7 +53,7 @@ def measure(engine: Engine, elements: int, rounds: int) -> list[Result]:
     with Testbed(topology, made, loopback=False) as bed:
         started, output = Path(bed.folder) / "started", Path(bed.folder) / "rates.json"
         task = Task(elements, WARMUP_ELEMENTS, TOGETHER, rounds, str(started), str(output))
-        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.rates.worker", task.to_json()], "the benchmark")
+        run_or_fail(bed, task.command(), "the benchmark")
         content: dict[str, Any] = json.loads(output.read_text())
         nodes = {name: counted["control"] for name, counted in bed.deployment.stop().items()}
     return [*of_workers(content["growths"]), *of_nodes(topology, nodes)]

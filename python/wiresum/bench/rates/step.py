@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.bench.rates.command import FLOAT32_BYTES, Step
-from wiresum.bench.rates.worker import Task
+from wiresum.bench.rates.task import Task
 from wiresum.bench.result import Result
 from wiresum.bench.sending_rates import SendingRates
 from wiresum.errors import TestbedError
@@ -140,12 +139,11 @@ def _run(bed: Testbed, step: Step) -> tuple[float, dict[str, Any]]:
     """Starts the workers, changes the link at the right moments, and waits for the end: start, and rank 0's view."""
     started, output = Path(bed.folder) / "started", Path(bed.folder) / "rates.json"
     task = Task(step.elements, WARMUP_ELEMENTS, 1, 1, str(started), str(output))
-    command = [sys.executable, "-m", "wiresum.bench.rates.worker", task.to_json()]
     logs = [Path(bed.folder) / f"rates-{rank}.log" for rank in range(len(bed.workers))]
     processes = []
     for rank, log in enumerate(logs):
         with log.open("wb") as said:
-            processes.append(bed.spawn_worker(rank, command, stdin=subprocess.DEVNULL, stdout=said, stderr=said))
+            processes.append(bed.spawn_worker(rank, task.command(), stdin=subprocess.DEVNULL, stdout=said, stderr=said))
     began = _await_start(started, processes, logs)
     changes = (step.falls_s, step.narrow_bps), (step.falls_s + step.lasts_s, step.wide_bps)
     _change_link(bed, [(began + at_s, rate_bps) for at_s, rate_bps in changes])

@@ -8,39 +8,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
 
 import torch.distributed as dist
 
 import torch
 import wiresum.torch
 from wiresum.bench.rank import joined, write
+from wiresum.bench.rates.task import Task
 from wiresum.bench.start import Starts
-from wiresum.bench.task import RankTask
 
 ROUNDING = 1e-4
 """Error of a sum of a few values below 1, in a float32 and in lanes of 32 bits."""
-
-
-@dataclass(frozen=True)
-class Task(RankTask):
-    """What to do.
-
-    Attributes:
-        elements: float32 values of a tensor.
-        warmup_elements: of the first one, which no one measures.
-        together: tensors in flight at once.
-        rounds: measured, one after the other.
-        started: file for the start of each round on the monotonic clock, a line each.
-        output: file for rank 0's view: by round and rank, what the counters grew by; and seconds of each round.
-    """
-
-    elements: int
-    warmup_elements: int
-    together: int
-    rounds: int
-    started: str
-    output: str
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
 """GOAT: sub-models placed on switches (IEEE/ACM Transactions on Networking, 2024)."""
 
+from wiresum.reproduce import TITLES
 from wiresum.reproduce.goat import asynchronous, fat_tree, placement, public, simulation, testbed
 from wiresum.reproduce.row import Paper
 
 PAPER = Paper(
-    title="Fang et al., “Accelerating Distributed Training With Collaborative In-Network Aggregation”, IEEE/ACM "
-    "Transactions on Networking, 2024",
+    title=TITLES["goat"],
     conditions="planned: bytes on links over shortest paths; simulated: switch programs, trains of 16 packets; "
     "live: a small network on handwritten digits",
     rows=sorted(

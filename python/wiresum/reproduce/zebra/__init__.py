@@ -1,5 +1,6 @@
 """Zebra: sums of the hot parameters of sparse models, on a switch."""
 
+from wiresum.reproduce import TITLES
 from wiresum.reproduce.row import Paper
 from wiresum.reproduce.zebra import (
     aggregation,
@@ -14,8 +15,7 @@ from wiresum.reproduce.zebra import (
 )
 
 PAPER = Paper(
-    title="Pan et al., “Zebra: Accelerating Distributed Sparse Deep Training With in-Network Gradient Aggregation for "
-    "Hot Parameters”",
+    title=TITLES["zebra"],
     conditions="on drawn traces, as neither the paper's data nor its batches are published",
     rows=sorted(
         (

@@ -23,7 +23,7 @@ from wiresum.sim.outcome import SimulationOutcome
 from wiresum.sim.sweep import Point
 from wiresum.topology.generators.goat import SWITCHES, goat
 from wiresum.topology.model import Topology
-from wiresum.training.learning import Learned, Training, learn
+from wiresum.training.learned import Learned, Training
 
 NAMES = {"goat": "GOAT", "esa": "ESA", "atp": "ATP", "atp_static": "its model of ATP", "ps": "Geryon"}
 """Methods of `bench.methods`, as the paper calls them."""
@@ -197,6 +197,8 @@ def _results(runs: Mapping[Case, dict[str, Any]], scale: int) -> Iterator[Result
 
 def _learned(options: Options) -> Result:
     """Accuracy after each round of a real training of so many workers."""
+    from wiresum.training.learning import learn  # PyTorch, which a list of rows does without
+
     workers = max(options.workers)
     made = Training(workers, BATCH_SIZE, rounds=options.training_rounds)
     learned = learn(made)

@@ -25,7 +25,7 @@ from wiresum.plan.options import PlanOptions
 from wiresum.planners.comparison import sample_workers
 from wiresum.planners.ingo.batch_size import BatchTiming, best_batch_size, scaled_learning_rate
 from wiresum.topology.generators.ingo import ingo
-from wiresum.training.learning import Learned, Training, learn
+from wiresum.training.learned import Learned, Training
 
 MODEL_BITS = 32 * count(MODELS["inception-v3"]())
 FIXED_BATCH_SIZE = 64
@@ -134,6 +134,8 @@ def rate_bps(method: str, instances: list[Instance], options: Options) -> float:
 
 @cache
 def _train(workers: int, size: int, seed: int, rounds: int) -> Learned:
+    from wiresum.training.learning import learn  # PyTorch, which a list of rows does without
+
     rate = scaled_learning_rate(LEARNING_RATE, FIXED_BATCH_SIZE, size)
     return learn(Training(workers, size, rate, rounds, seed))
 
