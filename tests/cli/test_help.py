@@ -8,6 +8,7 @@ import pytest
 from typer.main import get_command
 
 from wiresum.cli.main import SUMMARIES, app
+from wiresum.reproduce import PAPERS
 
 WAIT_S = 60
 HEAVY = {"numpy", "pydantic", "torch", "rich", "highspy", "scipy", "matplotlib", "multiprocessing", "wiresum._native"}
@@ -52,17 +53,36 @@ def test_no_help_loads_what_takes_long():
     assert {name: loaded for name, _, loaded in found if loaded} == {}
 
 
-def test_a_command_that_computes_nothing_loads_no_more():
-    check = """
+LOADED = """
 import contextlib, sys
-from wiresum.cli.main import app
+from wiresum.cli import main
 with contextlib.suppress(SystemExit):
-    app(["version"])
+    main()
 print(*sys.modules, file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=WAIT_S, check=True)
-    assert done.stdout.startswith("wiresum ")
-    assert HEAVY.isdisjoint(done.stderr.split())
+
+
+def loaded(*arguments):
+    """What a command prints, and the modules that it has loaded at its end."""
+    command = [sys.executable, "-c", LOADED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=True)
+    return done.stdout, set(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "command", [["version"], ["reproduce", "--list"], ["reproduce", "--list", "--json"]], ids=" ".join
+)
+def test_a_command_that_computes_nothing_loads_no_more(command):
+    printed, modules = loaded(*command)
+    assert printed
+    assert HEAVY.isdisjoint(modules)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_rows_of_a_paper_are_listed_without_pytorch(paper):
+    printed, modules = loaded("reproduce", paper, "--list")
+    assert "minutes" in printed
+    assert "torch" not in modules
 
 
 def test_the_list_of_commands_says_what_each_says_of_itself():

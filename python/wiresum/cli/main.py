@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wiresum.commandline import completion
+from wiresum.commandline import completion, values
 from wiresum.commandline.console import fail, screen, spare_letters, stand_in
 from wiresum.commandline.contents import Listed, Quick
 from wiresum.errors import (
@@ -150,6 +150,7 @@ def main() -> None:
     """Runs the command line; errors become one line and an exit code."""
     stand_in()
     spare_letters()
+    values.spare()
     completion.prepare()
     try:
         app()
