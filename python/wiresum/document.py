@@ -3,13 +3,15 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from wiresum import formats
 from wiresum.errors import WiresumError
 
 MAX_REPORTED_ERRORS = 8
@@ -23,6 +25,10 @@ MAX_VALUE = 60
 
 MAX_FILE_BYTES = 64 << 20
 """Largest size of a document; a plan of ten thousand workers has 4 MB. It ends the reading of a device at once."""
+
+
+BYTE_ORDER_MARK = "\ufeff"
+"""What some editors put before a text; neither JSON nor TOML may have it."""
 
 
 class Document(BaseModel):
@@ -64,9 +70,14 @@ class FileDocument(Document):
         except ValidationError as invalid:
             raise cls.error(f"{where}: {describe(invalid)}") from None
         except (ValueError, RecursionError) as bad:
-            raise cls.error(
-                f"{where}: not valid JSON ({bad}); write one with `wiresum {cls.command or cls.what} --help`"
-            ) from None
+            invalid_json = f"not valid JSON ({bad}); write one with `wiresum {cls.command or cls.what} --help`"
+            raise cls.error(f"{where}: {formats.mistaken(text, cls.wanted()) or invalid_json}") from None
+
+    @classmethod
+    def wanted(cls) -> str:
+        """The format that its files say they have; nothing where they say none."""
+        field = cls.model_fields.get("format")
+        return str(get_args(field.annotation)[0]) if field else ""
 
     @classmethod
     def read(cls, path: Path | str) -> Self:
@@ -98,11 +109,16 @@ def read_text(path: Path | str, what: str, error: type[WiresumError]) -> str:
         with Path(path).open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
         text = content.decode("utf-8")
-    except (OSError, ValueError) as unreadable:  # no text, or no name that a file can have
+    except UnicodeDecodeError as bad:
+        byte = f"byte 0x{bad.object[bad.start]:02x} at position {bad.start}"
+        raise error(f"{what} {path}: is no text in UTF-8 ({byte}); check the path, or save it as UTF-8") from None
+    except (OSError, ValueError) as unreadable:  # not there, or no name that a file can have
         reason = unreadable.strerror if isinstance(unreadable, OSError) else unreadable
         raise error(f"{what} {path}: cannot be read ({reason}); check the path") from None
     if len(content) > MAX_FILE_BYTES:
         raise error(f"{what} {path}: has more than {MAX_FILE_BYTES >> 20} MiB; check the path")
+    if text.startswith(BYTE_ORDER_MARK):
+        raise error(f"{what} {path}: begins with a byte order mark; save it as UTF-8 without one")
     return text
 
 
@@ -116,10 +132,21 @@ def is_there(path: Path | str) -> bool:
 
 def read_json(path: Path | str, what: str, error: type[WiresumError]) -> Any:
     """What a JSON file has, for readers that look at a part of it; errors as for `read_text`."""
+    text = read_text(path, what, error)
     try:
-        return json.loads(read_text(path, what, error))
+        return json.loads(text)
     except (ValueError, RecursionError) as bad:
-        raise error(f"{what} {path}: not valid JSON ({bad}); check the path") from None
+        problem = formats.mistaken(text) or f"not valid JSON ({bad}); check the path"
+        raise error(f"{what} {path}: {problem}") from None
+
+
+@contextmanager
+def naming(path: Path | str, error: type[WiresumError]) -> Iterator[None]:
+    """Has errors about what stands in a file name it."""
+    try:
+        yield
+    except error as bad:
+        raise error(f"{path}: {bad}") from None
 
 
 def write_text(path: Path | str, text: str, what: str, error: type[WiresumError], mode: int = 0o666) -> None:
@@ -192,25 +219,11 @@ def _describe_one(error: ErrorDetails) -> str:
             return f"{field}: {message}" if field else message
         case "literal_error" if error["loc"] == ("format",):
             wanted = message.removeprefix("Input should be ").strip("'")
-            return f"{wanted} is wanted, and this is {_beginning(error['input'])}{_use(error['input'], wanted)}"
-    return f"{field}: {message[0].lower()}{message[1:]}, not {_beginning(error['input'])}"
-
-
-REMEDIES = {
-    "wiresum-topology": "a topology; make a plan of it with `wiresum plan`",
-    "wiresum-plan": "a plan; `wiresum predict`, `wiresum-node` and `WIRESUM_PLAN` take it",
-    "wiresum-scenario": "a scenario; run it with `wiresum simulate`",
-    "wiresum-schedule": "a schedule; run it with `wiresum circuits run`",
-}
-"""What files of other formats are, and what they are for, by the name before the format's version."""
-
-
-def _use(given: Any, wanted: str) -> str:
-    """What to do with a file of another format than is wanted."""
-    name = given.partition("/")[0] if isinstance(given, str) else ""
-    if name == wanted.partition("/")[0]:
-        return ", another version; make it again with this release"
-    return f", {REMEDIES[name]}" if name in REMEDIES else "; check the path"
+            return f"{wanted} is wanted, and this is {_beginning(error['input'])}{formats.use(error['input'], wanted)}"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            message = "should be an object with fields"
+    problem = f"{message[0].lower()}{message[1:]}, not {_beginning(error['input'])}"
+    return f"{field}: {problem}" if field else problem
 
 
 def _beginning(value: Any) -> str:

@@ -57,7 +57,8 @@ ALLOWED_PACKAGES = {
     "wire": set(),
     "native": set(),
     "registry": set(),
-    "document": {"errors"},
+    "formats": set(),
+    "document": {"errors", "formats"},
     "picture": {"errors"},
     "page": {"errors"},
     "topology": {"errors", "document", "registry"},
@@ -102,7 +103,7 @@ ALLOWED_PACKAGES = {
         "testbed",
         "_native",
     },
-    "sim": {"picture", "errors", "wire", "registry", "workload", "schedule", "turns", *PLANNING, "_native"},
+    "sim": {"picture", "errors", "formats", "wire", "registry", "workload", "schedule", "turns", *PLANNING, "_native"},
     "training": {"errors"},
     "commandline": {"errors", "registry", "document", "topology", "plan", "sparse", "planners", "testbed"},
     "bench": {

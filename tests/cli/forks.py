@@ -42,7 +42,11 @@ def _server() -> subprocess.Popen[str]:
 
 def _serve() -> None:
     """Answers each task with an exit code, until its input ends."""
-    from wiresum.cli import main, plan, predict, simulate  # noqa: F401 (imported for all that will need them)
+    import wiresum.planners.auto
+    import wiresum.sim
+    import wiresum.testbed
+    import wiresum.turns.driver  # noqa: F401 (these are imported for all that will need them)
+    from wiresum.cli import main
 
     for line in sys.stdin:
         task = json.loads(line)

@@ -13,7 +13,7 @@ import typer
 
 from wiresum.cli.circuits_run import run
 from wiresum.commandline.console import note, print_json
-from wiresum.commandline.contents import Contents
+from wiresum.commandline.contents import Section
 from wiresum.commandline.options import JsonOption, load_topology
 from wiresum.commandline.quantities import parse_seconds
 from wiresum.errors import CircuitError, TopologyError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wiresum.topology.model import Node, Topology
     from wiresum.topology.optical import Circuit
 
-app = typer.Typer(cls=Contents, help="Read, order and emulate optical circuit switches.", no_args_is_help=True)
+app = Section("Read, order and emulate optical circuit switches.")
 
 DriverOption = Annotated[str, typer.Option("--driver", "-d", help="Address of the device, as polatis-rest://HOST")]
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until every circuit has light")]
@@ -251,10 +251,11 @@ def _of_interval(topology: Topology, switch: Node, file: Path, index: int, devic
     from wiresum.plan.schedule import Schedule
 
     document = read_json(file, "schedule", TopologyError)
-    try:
-        count = len(document["intervals"])
-    except (LookupError, TypeError) as bad:
-        raise TopologyError(f"{file} has no intervals to read ({bad}); give a schedule or a timetable") from None
+    intervals = document.get("intervals") if isinstance(document, dict) else None
+    if not isinstance(intervals, list):
+        Schedule.parse(json.dumps(document), str(file))  # says what else it is
+        raise TopologyError(f"{file} has no list of intervals; give a schedule or a timetable")
+    count = len(intervals)
     if index >= count:
         raise TopologyError(f"{file} has {count} intervals, and no interval {index}; they count from 0")
     if document.get("format") == TIMETABLE:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wiresum.commandline.console import note, out, print_json
-from wiresum.commandline.contents import Contents
+from wiresum.commandline.contents import Contents, Section
 from wiresum.commandline.options import JsonOption
 from wiresum.commandline.quantities import parse_rate, parse_size
 
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 BITS_PER_BYTE = 8
 
-app = typer.Typer(cls=Contents, help="Jobs of a running daemon: add, remove, bound, watch.", no_args_is_help=True)
+
+class Orders(Contents):
+    """Orders to a daemon; who wants to start one is told how."""
+
+    instead = "; to start a daemon, write `wiresum-node --plan PLAN --node ID`"
+
+
+app = Section("Jobs of a running daemon: add, remove, bound, watch.", Orders)
 
 NodeOption = Annotated[int, typer.Option("--node", help="Node whose daemon on this machine is asked")]
 SocketOption = Annotated[
@@ -54,8 +61,8 @@ def add(
     if job is not None:
         answer = _ask(socket, node, "add_tables", job=job, quota=bounds)
     else:
-        serving = _ask(socket, node, "status")["node"]
-        content = json.loads(AggregationPlan.read(plan, secret).held_by(serving).to_json())
+        read = AggregationPlan.read(plan, secret)
+        content = json.loads(read.held_by(_ask(socket, node, "status")["node"]).to_json())
         answer = _ask(socket, node, "add", plan=content, quota=bounds)
     note(f"job {answer['job']} is served, with {answer['memory_bytes']} bytes of memory")
 

@@ -127,9 +127,10 @@ def _instance(network: str, jobs: Path | None, slot_s: float, **rules: Any) -> d
         if jobs is not None:
             raise ScheduleError(f"{network} is an instance, which has its jobs; leave `--jobs` out")
         return document
+    there = load_topology(network)
     if jobs is None:
         raise ScheduleError(f"{network} is a topology, which has no jobs; give `--jobs FILE`")
-    return instance(load_topology(network), Workload.read(jobs), slot_s, **rules)
+    return instance(there, Workload.read(jobs), slot_s, **rules)
 
 
 def _document(network: str) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wiresum.commandline.contents import Contents
+from wiresum.commandline.contents import Section
 from wiresum.commandline.generators import command
 from wiresum.commandline.options import load_topology
 from wiresum.commandline.quantities import parse_size
@@ -18,7 +18,7 @@ from wiresum.topology.interchange import EXPORTERS, IMPORTERS
 if TYPE_CHECKING:
     from wiresum.topology.model import Topology
 
-app = typer.Typer(cls=Contents, help="Print a topology, to change it and use it as a file.", no_args_is_help=True)
+app = Section("Print a topology, to change it and use it as a file.")
 
 EXAMPLES = {
     "star": "--workers 8 --rate 250mbit > star8.json",
@@ -52,13 +52,16 @@ def import_(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed that chooses the switches that sum")] = 0,
 ) -> None:
     """Read a topology in another tool's format, and give nodes their roles."""
-    from wiresum.document import read_text
+    from wiresum.document import naming, read_text
     from wiresum.topology.generators.programmable import Programmable, with_roles
 
     if form not in IMPORTERS:
         raise TopologyError(f"there is no importer {form}; choose from {', '.join(IMPORTERS)}")
     chosen = None if programmable is None else Programmable(programmable, parse_size(memory), seed)
-    show(with_roles(IMPORTERS[form](read_text(file, "topology", TopologyError), file.stem[:32]), server, chosen))
+    text = read_text(file, "topology", TopologyError)
+    with naming(file, TopologyError):
+        made = IMPORTERS[form](text, file.stem[:32])
+    show(with_roles(made, server, chosen))
 
 
 @app.command(epilog="Example: `wiresum topology export fat-tree:k=4 --format containerlab > fat-tree.clab.yml`")

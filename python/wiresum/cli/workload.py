@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from wiresum.commandline.console import note, print_json
-from wiresum.commandline.contents import Contents
+from wiresum.commandline.contents import Section
 from wiresum.commandline.options import JsonOption, load_topology
 from wiresum.commandline.quantities import parse_fraction, parse_numbers, parse_seconds, parse_size
 from wiresum.errors import WorkloadError
@@ -18,7 +18,7 @@ from wiresum.errors import WorkloadError
 if TYPE_CHECKING:
     from wiresum.workload.model import Workload
 
-app = typer.Typer(cls=Contents, help="Make a file of jobs, or import one from a trace.", no_args_is_help=True)
+app = Section("Make a file of jobs, or import one from a trace.")
 
 TopologyOption = Annotated[
     str,
@@ -85,12 +85,14 @@ def coflows(file: FileArgument, topology: TopologyOption = "optical", batch: boo
     False, "--batch", help="Let all jobs arrive at the start"
 )) -> None:  # fmt: skip
     """Import a trace of the coflow benchmark; its racks are folded on the units of the topology."""
-    from wiresum.document import read_text
+    from wiresum.document import naming, read_text
     from wiresum.workload.coflows import coflows as read
     from wiresum.workload.sites import units_of
 
     text = read_text(file, "trace", WorkloadError)
-    made = read(text, [unit.name for unit in units_of(load_topology(topology))], _name(file))
+    units = [unit.name for unit in units_of(load_topology(topology))]
+    with naming(file, WorkloadError):
+        made = read(text, units, _name(file))
     show(made.as_batch() if batch else made)
 
 
@@ -108,11 +110,13 @@ def table(
     It needs columns for arrivals and GPUs, under the names that Philly's, Helios' and Lingjun's tables have. Sizes are
     drawn where it has no column `bytes`.
     """
-    from wiresum.document import read_text
+    from wiresum.document import naming, read_text
     from wiresum.workload.table import table as read
 
     text, there, name = read_text(file, "table", WorkloadError), load_topology(topology), _name(file)
-    show(read(text, there, _range(size), name=name, spread=_share(spread), by_host=by_host, seed=seed))
+    with naming(file, WorkloadError):
+        made = read(text, there, _range(size), name=name, spread=_share(spread), by_host=by_host, seed=seed)
+    show(made)
 
 
 @app.command(epilog="Example: `wiresum workload place jobs.json --topology optical.json --all > placed.json`")

@@ -55,6 +55,8 @@ MAX_BPS = 1 << 53
 """bit/s; the largest whole number that every reader of JSON keeps exactly."""
 Secret = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
 """64 hexadecimal digits."""
+BAD_SECRET = "plan: job.secret: "
+"""Beginning of what is said of a secret that is none."""
 Bandwidth = Annotated[int, Field(ge=1, le=MAX_BPS)]
 SolutionStatus = Literal["optimal", "feasible", "time_limit", "heuristic"]
 
@@ -287,7 +289,10 @@ class AggregationPlan(FileDocument):
         if plan.job.secret is not None or not (secret or file.exists()):
             return plan
         keys = read_text(file, "secret", PlanError).strip()
-        return cls.build(**{**dict(plan), "job": {**dict(plan.job), "secret": keys}})
+        try:
+            return cls.build(**{**dict(plan), "job": {**dict(plan.job), "secret": keys}})
+        except PlanError as refused:
+            raise PlanError(f"secret {file}: {str(refused).removeprefix(BAD_SECRET)}") from None
 
     def write(self, path: Path | str) -> None:
         """Writes the plan to a file that everyone may read, and its secret to one beside it that only its owner may."""

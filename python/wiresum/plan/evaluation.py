@@ -36,6 +36,7 @@ class Evaluation(FileDocument):
 
     error: ClassVar[type[WiresumError]] = PlanError
     what: ClassVar[str] = "evaluation"
+    command: ClassVar[str] = "schema evaluation"
 
     format: Literal["wiresum-evaluation/1"] = "wiresum-evaluation/1"
     workers: Annotated[list[WorkerEvaluation], Field(min_length=1)]

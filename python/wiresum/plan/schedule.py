@@ -101,6 +101,7 @@ class Secrets(FileDocument):
 
     error: ClassVar[type[WiresumError]] = PlanError
     what: ClassVar[str] = "secrets"
+    command: ClassVar[str] = "plan"
 
     jobs: dict[str, Secret]
 

@@ -381,6 +381,7 @@ class Scenario(FileDocument):
 
     error: ClassVar[type[WiresumError]] = ScenarioError
     what: ClassVar[str] = "scenario"
+    command: ClassVar[str] = "simulate"
 
     format: Literal["wiresum-scenario/1"]
     topology: str

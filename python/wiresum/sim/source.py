@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from wiresum import formats
 from wiresum.document import Location, describe, read_text
 from wiresum.errors import ScenarioError
 from wiresum.sim.scenario import Scenario
@@ -47,10 +48,14 @@ class ScenarioFile:
         """
         path = Path(path)
         text = read_text(path, "scenario", ScenarioError)
+        if not text.strip():
+            raise ScenarioError(f"scenario {path}: {_mistaken(text)}")
         try:
             content = tomllib.loads(text)
         except ValueError as bad:  # numbers of thousands of digits have one of their own
-            raise ScenarioError(f"scenario {path}: not valid TOML ({bad}); mend that line") from None
+            raise ScenarioError(
+                f"scenario {path}: {_mistaken(text) or f'not valid TOML ({bad}); mend that line'}"
+            ) from None
         except RecursionError:
             raise ScenarioError(f"scenario {path}: its lists or tables are nested too deeply; flatten them") from None
         changed = deepcopy(content)
@@ -65,6 +70,14 @@ class ScenarioFile:
     def error(self, location: Location, problem: str) -> ScenarioError:
         """An error at a field."""
         return ScenarioError(_place(self.path, lines_of(self.text), location) + problem)
+
+
+def _mistaken(text: str) -> str:
+    """Why a text is no scenario, where it is another file; nothing where it is none."""
+    is_json = text.lstrip().startswith("{")
+    return formats.mistaken(text, Scenario.wanted()) or (
+        "is JSON, and scenarios are TOML; check the path" if is_json else ""
+    )
 
 
 def lines_of(text: str) -> dict[Location, int]:

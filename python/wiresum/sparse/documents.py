@@ -32,6 +32,7 @@ class HotMap(FileDocument):
 
     error: ClassVar[type[WiresumError]] = TraceError
     what: ClassVar[str] = "hot map"
+    command: ClassVar[str] = "plan"
 
     format: Literal["wiresum-hot-map/1"]
     version: U32
@@ -118,6 +119,7 @@ class SparseJobFile(FileDocument):
 
     error: ClassVar[type[WiresumError]] = PlanError
     what: ClassVar[str] = "sparse job"
+    command: ClassVar[str] = "sparse job"
 
     format: Literal["wiresum-sparse-job/1"]
     id: U16

@@ -41,6 +41,7 @@ class Progress(FileDocument):
 
     error: ClassVar[type[WiresumError]] = ScheduleError
     what: ClassVar[str] = "progress of a schedule"
+    command: ClassVar[str] = "circuits run"
 
     format: Literal["wiresum-progress/1"] = "wiresum-progress/1"
     schedule: str
@@ -65,6 +66,7 @@ class OnlineProgress(FileDocument):
 
     error: ClassVar[type[WiresumError]] = ScheduleError
     what: ClassVar[str] = "progress of a scheduler"
+    command: ClassVar[str] = "circuits run"
 
     format: Literal["wiresum-online-progress/1"] = "wiresum-online-progress/1"
     schedule: str
