@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wiresum.bench import BENCHMARKS
-from wiresum.commandline.contents import Listed
+from wiresum.commandline.contents import Command, Listed, Section
 
 QUICK = "--quick"
 
@@ -21,7 +21,7 @@ class Benchmarks(Listed):
         one = BENCHMARKS[name]
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         epilog = f"{QUICK} stands for `{one.quick}`. Example: `wiresum bench {name} {one.example}`"
-        alone.command(name, rich_help_panel=one.panel, epilog=epilog)(one.run)
+        alone.command(name, cls=Command, rich_help_panel=one.panel, epilog=epilog)(one.run)
         return typer.main.get_command(alone)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -32,7 +32,7 @@ class Benchmarks(Listed):
         return name, command, rest
 
 
-app = typer.Typer(cls=Benchmarks, help="Measure the product beside its rivals.", no_args_is_help=True)
+app = Section("Measure the product beside its rivals.", Benchmarks)
 
 
 def list_benchmarks(asked: bool) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from wiresum.commandline import completion, values
 from wiresum.commandline.console import fail, screen, spare_letters, stand_in
-from wiresum.commandline.contents import Listed, Quick
+from wiresum.commandline.contents import Command, Listed
 from wiresum.errors import (
     NotWorthwhileError,
     PlanError,
@@ -98,7 +98,7 @@ class Commands(Listed):
             alone.add_typer(there, name=name)
             group: Any = typer.main.get_command(alone)
             return group.commands[name]
-        alone.command(name, cls=Quick)(there)
+        alone.command(name, cls=Command)(there)
         return typer.main.get_command(alone)
 
     def line(self, ctx: Any, name: str) -> tuple[str, str]:

@@ -98,15 +98,15 @@ def plan(
         with working(f"planner {planner.planner}"):
             made = make_plan(there, asked, choices, planner.planner)
     made = rounds.applied(made, choices.evaluation)
-    if explain:
-        note(explanation(there, made, job.gradient_bytes))
     if plot:
         _draw(there, made, job.gradient_bytes, plot)
     if output:
         made.write(output)
         note(f"{output}: {_counted(len(made.workers), 'worker')}, {_counted(len(made.nodes), 'aggregator')}")
     if as_json or not output:
-        print(made.without_secret().to_json(), end="")
+        print(made.without_secret().to_json(), end="", flush=True)
+    if explain:  # After the plan, which is longer than a screen.
+        note(explanation(there, made, job.gradient_bytes))
     if not output:
         note("This plan has no secret. `-o FILE` writes the plan to FILE, and a secret to FILE.secret")
     if planner.planner == "auto":

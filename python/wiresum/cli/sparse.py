@@ -10,7 +10,7 @@ import typer
 from wiresum.cli.sparse_layout import layout
 from wiresum.commandline import options
 from wiresum.commandline.console import note, out, print_json
-from wiresum.commandline.contents import Contents
+from wiresum.commandline.contents import Section
 from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_fraction
 from wiresum.plan.models import TABLES
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 HOT_SETS = (1_000, 10_000, 30_000, 60_000, 100_000)
 """Rows of the hot sets that a trace is counted for; 30,000 and 60,000 are Zebra's."""
 
-app = typer.Typer(
-    cls=Contents, help="Draw and count which rows of its tables a sparse model touches.", no_args_is_help=True
-)
+app = Section("Draw and count which rows of its tables a sparse model touches.")
 
 app.command(epilog="Example: `wiresum sparse layout hot.json --registers 4096 --pairs 32`")(layout)
 

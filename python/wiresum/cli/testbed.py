@@ -14,7 +14,7 @@ from wiresum.cli.plan import switch_engine
 from wiresum.cli.turns import Run, TurnsOptions, require_no_jobs, run_in_turns
 from wiresum.commandline import options
 from wiresum.commandline.console import note, out, print_json
-from wiresum.commandline.contents import Contents
+from wiresum.commandline.contents import Section
 from wiresum.commandline.groups import grouped
 from wiresum.commandline.options import EngineChoice, choose_engine
 from wiresum.commandline.progress import working
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from wiresum.testbed.records import Record
     from wiresum.topology.model import Topology
 
-app = typer.Typer(
-    cls=Contents, help="Build networks of namespaces on this machine and run commands in them.", no_args_is_help=True
-)
+app = Section("Build networks of namespaces on this machine and run commands in them.")
 
 SILENT = "no rank has printed a line yet; to import PyTorch takes each some seconds"
 

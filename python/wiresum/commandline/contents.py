@@ -1,10 +1,19 @@
-"""Help as a table of contents: commands in sections, each with the first line of its help."""
+"""Groups of commands: help as a table of contents, and what to write where a line is wrong."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from typer.core import TyperCommand, TyperGroup
+import typer
+from typer import BadParameter
+from typer._click.exceptions import MissingParameter, UsageError  # where they are defined: `typer` exports neither
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.models import CommandFunctionType
+
+NEAREST = "Did you mean"
+"""What Typer says where a name is near."""
+MOST_NAMED = 16
+"""Commands that are named where none is near."""
 
 
 class _QuickHelp:
@@ -18,12 +27,61 @@ class _QuickHelp:
         return option
 
 
-class Quick(_QuickHelp, TyperCommand):
-    """A command that has flags only, so that nothing has to be converted."""
+class Command(_QuickHelp, TyperCommand):
+    """A command that says what to write where its line is wrong."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """What is left of a line; what stands without its option is told where it belongs."""
+        line = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except MissingParameter as missing:
+            _, left_over, _ = self.make_parser(ctx).parse_args(args=line)
+            if left_over and isinstance(missing.param, TyperOption):
+                option = missing.param.opts[0]
+                missing.message = f"{left_over[0]} stands without an option; write {option} {left_over[0]}"
+            raise
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs it; a value that cannot be read is told with its option."""
+        try:
+            return super().invoke(ctx)
+        except BadParameter as bad:
+            if bad.param is None and bad.param_hint is None:
+                bad.param = self._blamed(ctx, bad.message)
+            raise
+
+    def _blamed(self, ctx: Any, message: str) -> Any:
+        """The option whose value a message begins with; None if there is none, or several."""
+        word = message.partition(" ")[0].strip("'")
+        found = [one for one in self.params if word in _words(ctx.params.get(one.name))]
+        return found[0] if len(found) == 1 else None
+
+
+def _words(value: object) -> list[str]:
+    """Texts that were given to an option, whose commas divide lists."""
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    return [word for text in texts if isinstance(text, str) for word in (text, *text.split(","))]
 
 
 class Contents(_QuickHelp, TyperGroup):
-    """A group of commands, which stand under the panels that they name."""
+    """A group of commands, which stand under the panels that they name.
+
+    Attributes:
+        instead: what somebody may have meant who names no command of it, as the end of a sentence.
+    """
+
+    instead: ClassVar[str] = ""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A command and its arguments; who names none is told which there are."""
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as wrong:
+            names = self.list_commands(ctx)
+            if NEAREST not in wrong.message and len(names) <= MOST_NAMED:
+                wrong.message += f" Choose from {', '.join(names)}{self.instead}."
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes a section for each panel, in the order of the first command of each."""
@@ -40,6 +98,22 @@ class Contents(_QuickHelp, TyperGroup):
         command = self.get_command(ctx, name)
         panel = getattr(command, "rich_help_panel", None)
         return panel if isinstance(panel, str) else "Commands", ((command and command.help) or "").partition("\n")[0]
+
+
+class Section(typer.Typer):
+    """A group whose commands are of these classes.
+
+    Args:
+        help: of the group.
+        cls: of the group.
+    """
+
+    def __init__(self, help: str, cls: type[Contents] = Contents) -> None:
+        super().__init__(cls=cls, help=help, no_args_is_help=True)
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """A decorator that adds a command, as Typer's."""
+        return super().command(name, **{"cls": Command, **settings})
 
 
 class Listed(Contents):

@@ -255,7 +255,9 @@ class ModelParts:
                 limits = (parse_size(self.split) if self.split else None, _group_bytes(self.group))
                 return sub_models(parameters, *limits)
         else:
-            total_bytes = parse_size(model)
+            total_bytes = _model_bytes(model)
+            if self.group != NO_GROUP:
+                raise typer.BadParameter("a size has no layers to put together; leave it out", param_hint="--group")
         if parts is None:
             parts = -(-total_bytes // parse_size(self.split)) if self.split else 1
         return equal_parts(model if model in MODELS else "model", total_bytes, parts)
@@ -390,6 +392,14 @@ def _make_topology(text: str, options: dict[str, Any]) -> Topology:
     if not is_there(text):
         raise TopologyError(f"there is no topology {text}, and no such file; {remedy(text, TOPOLOGIES)}")
     return Topology.read(text)
+
+
+def _model_bytes(text: str) -> int:
+    try:
+        return parse_size(text)
+    except typer.BadParameter:
+        problem = f"{text} is neither a size, as 25MB, nor a model; {remedy(text, MODELS)}"
+        raise typer.BadParameter(problem, param_hint="--model") from None
 
 
 def _group_bytes(group: str) -> int:
