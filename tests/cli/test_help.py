@@ -78,6 +78,12 @@ def test_a_command_that_computes_nothing_loads_no_more(command):
     assert HEAVY.isdisjoint(modules)
 
 
+def test_a_plan_that_nobody_compares_loads_no_arrays_and_no_styles():
+    printed, modules = loaded("plan", "star", "--planner", "direct")
+    assert "wiresum-plan" in printed
+    assert {"numpy", "rich", "torch"}.isdisjoint(modules)
+
+
 @pytest.mark.parametrize("paper", PAPERS)
 def test_rows_of_a_paper_are_listed_without_pytorch(paper):
     printed, modules = loaded("reproduce", paper, "--list")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BITS_PER_BYTE = 8
+SEATS = "seats: taken of planned, by child and stream"
 
 
 class Orders(Contents):
@@ -151,7 +152,8 @@ def table(before: dict[str, Any], after: dict[str, Any]) -> Table:
 
     from wiresum.deploy.load import loads
 
-    rows = Table(box=None, title=f"node {after['node']}, {after['engine']} at {after['listen']}", title_justify="left")
+    title = f"node {after['node']}, {after['engine']} at {after['listen']}"
+    rows = Table(box=None, title=title, title_justify="left", caption=SEATS, caption_justify="left")
     for heading in ("job", "seats", "memory", "rate", "quota", "summed", "over quota", "dropped"):
         rows.add_column(heading, justify="right")
     for load in loads(before, after):

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from wiresum.bench.result import machine
-from wiresum.commandline.console import err, note, out, print_json
+from wiresum.commandline.console import fail, note, out, print_json
 from wiresum.commandline.progress import spoken, working
 from wiresum.errors import SupportError
 from wiresum.registry import remedy
@@ -64,7 +64,7 @@ def run(
         note(f"{html}: the report as a page")
     failed = [finding.id for finding in findings if finding.failed]
     if failed:
-        err().print(f"error: {', '.join(failed)} could not be measured; their rows say why")
+        fail(f"{', '.join(failed)} could not be measured; their rows say why", FAILURE)
     if len(findings) < len(asked):
         note(f"interrupted: {len(findings)} of {len(asked)} rows were complete")
         raise typer.Exit(INTERRUPTED)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wiresum.commandline.console import err, out, print_json
+from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.options import JsonOption
 
 if TYPE_CHECKING:
@@ -135,4 +135,4 @@ def _live(looks: Iterator[list[JobLoad]]) -> None:
     with suppress(KeyboardInterrupt), Live(console=out(), auto_refresh=False, screen=True) as live:
         for loads in looks:
             live.update(table(loads), refresh=True)
-    err().print("ended")
+    note("ended")

@@ -53,11 +53,25 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2), flush=True)
 
 
+PLAIN_TERMINALS = {"dumb", "unknown"}
+"""What `TERM` is where a terminal has no styles."""
+DIM, BOLD_RED, PLAIN = "\x1b[2m", "\x1b[1;31m", "\x1b[0m"
+
+
 def note(message: str) -> None:
     """A remark for people."""
-    from rich.text import Text
+    print(styled(message, DIM), file=sys.stderr, flush=True)
 
-    err().print(Text(message, style="dim"))
+
+def styled(text: str, style: str) -> str:
+    """A text for standard error as a terminal shows it; Rich does the same, and takes longer to import than to print.
+
+    Args:
+        text: without styles of its own.
+        style: how its terminal is told.
+    """
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in PLAIN_TERMINALS
+    return text if is_plain or not sys.stderr.isatty() else f"{style}{text}{PLAIN}"
 
 
 MAX_WORD = 200
@@ -74,7 +88,5 @@ def screen(message: str) -> str:
 
 def fail(message: str, code: int) -> int:
     """Says what went wrong; returns the exit code."""
-    from rich.text import Text
-
-    err().print(Text("error: ", style="bold red").append(Text(message, style="default")))
+    print(f"{styled('error:', BOLD_RED)} {message}", file=sys.stderr, flush=True)
     return code

@@ -103,7 +103,7 @@ def working(what: str, expected_s: float | None = None) -> Iterator[Working]:
         What is told how far it is.
     """
     task = Working(what, durations.last_s() or expected_s)
-    with _in_a_terminal(task) if err().is_terminal else in_lines(task):
+    with _in_a_terminal(task) if sys.stderr.isatty() else in_lines(task):
         yield task
     if task.elapsed_s > SHOWN_AFTER_S:
         durations.keep(task.elapsed_s)

@@ -46,8 +46,10 @@ def ask(path: Path, request: str, **fields: Any) -> dict[str, Any]:
             with client.makefile("rb") as answers:
                 answer = json.loads(answers.readline(MAX_ANSWER_BYTES))
     except OSError as error:
-        remedy = "start the daemon with --control, or name another socket with --socket"
-        raise ControlError(f"nobody answers at {path} ({error.strerror or error}); {remedy}") from error
+        is_other = path.exists() and not path.is_socket()
+        reason = "it is no socket" if is_other else error.strerror or error
+        remedy = "start the daemon with --control, or name its socket"
+        raise ControlError(f"nobody answers at {path} ({reason}); {remedy}") from error
     except ValueError as error:
         raise ControlError(f"the daemon at {path} gave no answer; its log says why") from error
     if not answer.get("ok"):
