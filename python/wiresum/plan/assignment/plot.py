@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ BUSIEST = 0.999
 ARC_POINTS = 33
 ARC_HEIGHT = 0.25
 """Height of a link between nodes of one row, over its length."""
+ABREAST = 0.06
+"""Width between the middles of links that join the same two nodes, over their length: each port is a line."""
 
 
 def draw(traffic: Traffic, title: str, path: Path) -> None:
@@ -62,11 +65,11 @@ def _places(graph: Graph) -> Floats:
 
 def _draw_links(axes: Any, traffic: Traffic, places: Floats) -> None:
     up = traffic.arc_bytes.reshape(-1, 2).sum(axis=1)
-    share = _shares(traffic)
+    share, aside = _shares(traffic), abreast(traffic.graph)
     for link in np.argsort(share):
         load = share[link]
         ends = places[[traffic.graph.source[2 * link], traffic.graph.target[2 * link]]]
-        line = _line(ends)
+        line = _line(ends, aside[link])
         colour = VERMILION if load > BUSIEST else str(0.9 - 0.9 * load)
         axes.plot(*line.T, color=colour, linestyle="-", linewidth=0.4 + 4 * load, zorder=1)
         if load and np.count_nonzero(up) <= MAX_LABELS:
@@ -85,11 +88,24 @@ def _shares(traffic: Traffic) -> Floats:
     return shares
 
 
-def _line(ends: Floats) -> Floats:
-    """(points, 2) of a link: straight, or an arc within a row, as a straight one would run through those between."""
+def abreast(graph: Graph) -> Floats:
+    """(links,) place of each among those that join the same two nodes: 0 if there is one, −½ and ½ of two."""
+    ends = [frozenset((int(graph.source[arc]), int(graph.target[arc]))) for arc in range(0, graph.arc_count, 2)]
+    counts, seen = Counter(ends), Counter[frozenset[int]]()
+    places = []
+    for pair in ends:
+        places.append(seen[pair] - (counts[pair] - 1) / 2)
+        seen[pair] += 1
+    return np.array(places)
+
+
+def _line(ends: Floats, aside: float) -> Floats:
+    """(points, 2) of a link: straight if it is alone, or an arc within a row, which would run through those between."""
     (begin, end), along = ends, np.linspace(0, 1, ARC_POINTS)[:, np.newaxis]
-    height = ARC_HEIGHT * abs(end[0] - begin[0]) if begin[1] == end[1] else 0.0
-    line: Floats = begin + along * (end - begin) + along * (1 - along) * np.array([0.0, 4 * height])
+    is_level = begin[1] == end[1]
+    length = abs(end[0] - begin[0]) if is_level else 1.0
+    bend = np.array([0.0, (ARC_HEIGHT + ABREAST * aside) * length] if is_level else [ABREAST * aside, 0.0])
+    line: Floats = begin + along * (end - begin) + along * (1 - along) * 4 * bend
     return line
 
 
