@@ -85,7 +85,7 @@ def connected(
     lane_bytes: int,
     narrow_lane_bytes: int,
     copies: bool,
-    open_rows: Callable[[], ProcessGroupGloo],
+    open_gloo: Callable[[str], ProcessGroupGloo],
     close: Callable[[], None],
     afterwards: ProcessGroupGloo | None,
     replay_bytes: int | None,
@@ -103,7 +103,7 @@ def unconnected(
     inner: ProcessGroupGloo,
     timeout: timedelta,
     why: str,
-    open_rows: Callable[[], ProcessGroupGloo],
+    open_gloo: Callable[[str], ProcessGroupGloo],
     remake: Callable[[Sequence[int]], WiresumBackend],
 ) -> WiresumBackend:
     """Make the backend of a group that uses Gloo alone."""

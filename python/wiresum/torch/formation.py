@@ -140,7 +140,7 @@ class Formation:
             inner=self._gloo("gloo"),
             timeout=self.members.timeout,
             why=why_not,
-            open_rows=partial(self._gloo, "rows"),
+            open_gloo=self._gloo,
             remake=remake,
         )
         return backend
@@ -161,7 +161,7 @@ class Formation:
             narrow_lane_bytes=lane_bytes(job.lanes, element_bytes=2),
             # What a job may have to do again elsewhere is sums alone.
             copies=any(stream.is_exchange for stream in meeting.plan.streams) and not connection.may_leave,
-            open_rows=partial(self._gloo, "rows"),
+            open_gloo=self._gloo,
             close=connection.close,
             afterwards=self._gloo("afterwards") if connection.may_leave or meeting.replays else None,
             replay_bytes=settings.replay_bytes if meeting.replays else None,

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include <ATen/ATen.h>
+#include <c10/util/ScopeExit.h>
+
 namespace wiresum {
 
 namespace {
@@ -37,6 +40,21 @@ std::shared_ptr<GroupContext> context_for(c10::intrusive_ptr<c10d::Backend> inne
 int64_t share_limit(const std::optional<Network> &network) {
     const bool is_in_turns = network && network->afterwards && !network->replay_bytes;
     return network && !is_in_turns ? network->engine->largest_share : -1;
+}
+
+// In a group of Gloo's own, which is made when the ranks first need it.
+Submissions::Agree agreeing_by(const WiresumBackend::OpenGloo &open_gloo) {
+    if (!open_gloo) {
+        return nullptr;
+    }
+    return [open_gloo, gloo = c10::intrusive_ptr<c10d::Backend>()](uint64_t own) mutable {
+        gloo = open_gloo("callbacks");
+        Tensors numbers{at::tensor(static_cast<int64_t>(own))};
+        c10d::AllreduceOptions options;
+        options.reduceOp = c10d::ReduceOp(c10d::ReduceOp::MAX);
+        gloo->allreduce(numbers, options)->wait();
+        return static_cast<uint64_t>(numbers[0].item<int64_t>());
+    };
 }
 
 Tensors flattened(const std::vector<Tensors> &lists) {
@@ -74,12 +92,14 @@ std::optional<Tensors> shares_of(const Tensors &inputs, const Tensors &outputs, 
 } // namespace
 
 WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                               std::optional<Network> network, std::string no_network, OpenRows open_rows,
+                               std::optional<Network> network, std::string no_network, OpenGloo open_gloo,
                                Remake remake)
     : Backend(inner->getRank(), inner->getSize()), network_(std::move(network)),
-      open_rows_(std::move(open_rows)), remake_(std::move(remake)), largest_share_(share_limit(network_)),
+      open_gloo_(std::move(open_gloo)), remake_(std::move(remake)), largest_share_(share_limit(network_)),
       group_(context_for(std::move(inner), network_, std::move(no_network))), timeout_(timeout),
-      submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr)) {
+      submissions_(
+          std::make_shared<Submissions>(network_ ? network_->engine : nullptr, agreeing_by(open_gloo_))) {
+    group_->submissions = submissions_;
     TaskPool::instance();
     init();
 }
@@ -125,7 +145,7 @@ WorkPtr WiresumBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions
     const bool is_one = tensors.size() == 1 && !options.sparseIndices;
     Request request{WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE,    "all_reduce", tensors, tensors,
                     options.reduceOp,   timeout_of(options.timeout)};
-    if (open_rows_ && is_one && has_rows(tensors[0], options.reduceOp)) {
+    if (open_gloo_ && is_one && has_rows(tensors[0], options.reduceOp)) {
         return sum_rows(std::move(request));
     }
     return carry_or([&] { return inner()->allreduce(tensors, options); }, std::move(request), is_one);
@@ -229,7 +249,21 @@ WorkPtr WiresumBackend::delegate(const Delegate &to_gloo, const char *collective
     if (const GroupContext::Loss loss = group_->loss(); loss.is_final) {
         throw lost_in_gloo(collective, loss);
     }
-    return c10::make_intrusive<DelegatedWork>(to_gloo(), reason, group_, collective);
+    return c10::make_intrusive<DelegatedWork>(in_turn(to_gloo), reason, group_, collective);
+}
+
+WorkPtr WiresumBackend::in_turn(const Delegate &to_gloo) {
+    const TurnPtr turn = submissions_->await_turn(timeout_);
+    const auto passed = c10::make_scope_exit([&] { submissions_->pass(turn); });
+    return to_gloo();
+}
+
+WorkPtr WiresumBackend::delegate_message(const Delegate &to_gloo, const char *what, const Tensors &tensors) {
+    count_delegated(what, tensors);
+    if (const GroupContext::Loss loss = group_->loss(); loss.is_final) {
+        throw lost_in_gloo(what, loss);
+    }
+    return c10::make_intrusive<DelegatedWork>(to_gloo(), Reason::Collective, group_, what);
 }
 
 WorkPtr WiresumBackend::count_and_delegate(const Delegate &to_gloo, const char *collective,
@@ -276,7 +310,7 @@ WorkPtr WiresumBackend::sum_rows(Request request) {
     }
     std::lock_guard lock(order_);
     if (!rows_) {
-        rows_ = std::make_shared<RowChannel>(RowChannel{open_rows_(), ability(), submissions_});
+        rows_ = std::make_shared<RowChannel>(RowChannel{open_gloo_("rows"), ability(), submissions_});
     }
     request.sequence = asked_++;
     auto work = c10::make_intrusive<SparseWork>(group_, rows_, std::move(request));
@@ -352,15 +386,15 @@ WorkPtr WiresumBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::
 }
 
 WorkPtr WiresumBackend::send(Tensors &tensors, int destination, int tag) {
-    return count_and_delegate([&] { return inner()->send(tensors, destination, tag); }, "send", tensors);
+    return delegate_message([&] { return inner()->send(tensors, destination, tag); }, "send", tensors);
 }
 
 WorkPtr WiresumBackend::recv(Tensors &tensors, int source, int tag) {
-    return count_and_delegate([&] { return inner()->recv(tensors, source, tag); }, "recv", tensors);
+    return delegate_message([&] { return inner()->recv(tensors, source, tag); }, "recv", tensors);
 }
 
 WorkPtr WiresumBackend::recvAnysource(Tensors &tensors, int tag) {
-    return count_and_delegate([&] { return inner()->recvAnysource(tensors, tag); }, "recv", tensors);
+    return delegate_message([&] { return inner()->recvAnysource(tensors, tag); }, "recv", tensors);
 }
 
 WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {

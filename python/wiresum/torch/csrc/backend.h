@@ -67,16 +67,16 @@ struct Crossing {
 
 class WiresumBackend final : public c10d::Backend {
   public:
-    // Makes the Gloo group on which ranks tell each other their rows, at the first sparse tensor, on all
-    // ranks.
-    using OpenRows = std::function<c10::intrusive_ptr<c10d::Backend>()>;
+    // Makes another Gloo group of the same ranks, once they need it, by its name: on which they tell each
+    // other their rows, or in which order callbacks submit collectives.
+    using OpenGloo = std::function<c10::intrusive_ptr<c10d::Backend>(std::string name)>;
 
     // Makes the group of all ranks but these.
     using Remake = std::function<c10::intrusive_ptr<c10d::Backend>(std::vector<int64_t> excluded)>;
 
     // A group without a network says why in `no_network`.
     WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                   std::optional<Network> network, std::string no_network, OpenRows open_rows, Remake remake);
+                   std::optional<Network> network, std::string no_network, OpenGloo open_gloo, Remake remake);
     ~WiresumBackend() override;
 
     const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
@@ -171,6 +171,10 @@ class WiresumBackend final : public c10d::Backend {
     // Hands a request to the network, or to Gloo where the network cannot take it, or it is of a form that is
     // Gloo's.
     c10::intrusive_ptr<c10d::Work> delegate(const Delegate &to_gloo, const char *collective, Reason reason);
+    c10::intrusive_ptr<c10d::Work> in_turn(const Delegate &to_gloo);
+    // The same for what two ranks do, and not all.
+    c10::intrusive_ptr<c10d::Work> delegate_message(const Delegate &to_gloo, const char *what,
+                                                    const std::vector<at::Tensor> &tensors);
     // The same for what is Gloo's anyway, and its place in the books.
     c10::intrusive_ptr<c10d::Work> count_and_delegate(const Delegate &to_gloo, const char *collective,
                                                       const std::vector<at::Tensor> &tensors);
@@ -185,7 +189,7 @@ class WiresumBackend final : public c10d::Backend {
     void close();
 
     const std::optional<Network> network_;
-    const OpenRows open_rows_;
+    const OpenGloo open_gloo_;
     const Remake remake_;
     const int64_t largest_share_; // as in Ability; read before the engine is closed
     const std::shared_ptr<GroupContext> group_;

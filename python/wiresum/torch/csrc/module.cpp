@@ -9,7 +9,10 @@
 #include "backend.h"
 #include "errors.h"
 #include "ledger.h"
+#include "ordered_future.h"
 #include "reconfigurable.h"
+#include "share_work.h"
+#include "sparse_work.h"
 #include "work.h"
 
 namespace wiresum {
@@ -98,7 +101,7 @@ const wiresum_engine_abi *engine_in(const py::capsule &capsule) {
 c10::intrusive_ptr<c10d::Backend>
 connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_ptr<c10d::Backend> &fallback,
           std::chrono::milliseconds timeout, const py::capsule &engine, int64_t min_elements,
-          int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_rows, py::object close,
+          int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_gloo, py::object close,
           const c10::intrusive_ptr<c10d::Backend> &afterwards, std::optional<uint64_t> replay_bytes,
           py::object remake, std::chrono::milliseconds loss_known_after) {
     const LaneBytes bytes{lane_bytes, narrow_lane_bytes};
@@ -112,15 +115,15 @@ connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_p
                     replay_bytes,
                     closing(std::move(close))};
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string(),
-                                               making(std::move(open_rows)),
+                                               making<std::string>(std::move(open_gloo)),
                                                making<std::vector<int64_t>>(std::move(remake)));
 }
 
 c10::intrusive_ptr<c10d::Backend> unconnected(const c10::intrusive_ptr<c10d::Backend> &inner,
                                               std::chrono::milliseconds timeout, std::string why,
-                                              py::object open_rows, py::object remake) {
+                                              py::object open_gloo, py::object remake) {
     return c10::make_intrusive<WiresumBackend>(inner, timeout, std::nullopt, std::move(why),
-                                               making(std::move(open_rows)),
+                                               making<std::string>(std::move(open_gloo)),
                                                making<std::vector<int64_t>>(std::move(remake)));
 }
 
@@ -164,6 +167,15 @@ py::list rows_of(const Ledger &ledger) {
                                    count.total.rows, count.total.rows_of_all));
     }
     return rows;
+}
+
+template <typename Work> std::shared_ptr<OrderedFuture> future_of(Work &work) {
+    return OrderedFuture::of(work.getFuture(), work.group().submissions);
+}
+
+// A handle as Python sees it.
+template <typename Work> void add_work(py::module &module, const char *name) {
+    py::class_<Work, c10d::Work, c10::intrusive_ptr<Work>>(module, name).def("get_future", &future_of<Work>);
 }
 
 // Works of Gloo itself are of collectives that the network does not sum.
@@ -217,13 +229,23 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         module, "ReconfigurableBackend")
         .def_property_readonly("members", &ReconfigurableBackend::members);
 
+    using Future = torch::jit::PythonFutureWrapper;
+    py::class_<OrderedFuture, Future, std::shared_ptr<OrderedFuture>>(module, "OrderedFuture")
+        .def("then", &OrderedFuture::then, py::arg("callback"))
+        .def("add_done_callback", &OrderedFuture::add_done_callback, py::arg("callback"));
+
+    add_work<NetworkWork>(module, "NetworkWork");
+    add_work<ShareWork>(module, "ShareWork");
+    add_work<SparseWork>(module, "SparseWork");
+    add_work<DelegatedWork>(module, "DelegatedWork");
+
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
                py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"),
-               py::arg("narrow_lane_bytes"), py::arg("copies"), py::arg("open_rows"), py::arg("close"),
+               py::arg("narrow_lane_bytes"), py::arg("copies"), py::arg("open_gloo"), py::arg("close"),
                py::arg("afterwards"), py::arg("replay_bytes"), py::arg("remake"),
                py::arg("loss_known_after") = std::chrono::milliseconds(0));
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
-               py::arg("open_rows"), py::arg("remake"));
+               py::arg("open_gloo"), py::arg("remake"));
     module.def("reconfigurable", &reconfigurable, py::arg("rank"), py::arg("size"), py::arg("timeout"),
                py::arg("handle"), py::arg("meet"));
     module.def("ledgers", &Ledger::all);

@@ -24,6 +24,8 @@ namespace wiresum {
 // Longer timeouts mean the same and would overflow a clock in nanoseconds.
 inline constexpr std::chrono::milliseconds kLongestTimeout = std::chrono::hours(24 * 365);
 
+class Submissions;
+
 // A collective that knows where it was summed.
 class ExplainedWork : public c10d::Work {
   public:
@@ -38,6 +40,8 @@ struct GroupContext {
     std::shared_ptr<Strand> fallback_order = std::make_shared<Strand>();
     // Where the job may leave the network after it has begun; otherwise null.
     std::shared_ptr<GoingOver> going_over;
+    // Where callbacks of futures have their places.
+    std::shared_ptr<Submissions> submissions;
 
     // The groups of Gloo, and who is left of the ranks.
     struct Groups {
@@ -112,6 +116,7 @@ class PendingWork : public ExplainedWork {
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
     uint64_t getSequencenumber() const override { return request_.sequence; }
     std::chrono::milliseconds getTimeout() const override { return request_.timeout; }
+    const GroupContext &group() const { return *group_; }
 
   protected:
     PendingWork(std::shared_ptr<GroupContext> group, Request request, const char *title);

@@ -4,6 +4,8 @@
 #include <future>
 #include <thread>
 
+#include "errors.h"
+
 namespace wiresum {
 
 namespace {
@@ -13,27 +15,101 @@ constexpr std::chrono::milliseconds kLook{10};
 
 } // namespace
 
-Submissions::TurnPtr Submissions::reserve() {
+TurnPtr Submissions::reserve() {
     std::lock_guard lock(mutex_);
-    turns_.push_back(std::make_shared<Turn>());
-    return turns_.back();
+    const TurnPtr callback = callback_here();
+    if (callback && order_.is_free()) {
+        leave_freedom();
+    }
+    return order_.append(callback);
 }
 
 void Submissions::fill(const TurnPtr &turn, c10::intrusive_ptr<CarriedWork> work) {
     std::lock_guard lock(mutex_);
     turn->work = std::move(work);
-    turn->is_filled = true;
+    turn->is_over = true;
     drain();
 }
 
-void Submissions::drain() {
-    while (!is_held_ && !turns_.empty() && turns_.front()->is_filled) {
-        const TurnPtr next = std::move(turns_.front());
-        turns_.pop_front();
-        if (next->work) {
-            give(*next->work);
-        }
+TurnPtr Submissions::await_turn(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    const TurnPtr callback = callback_here();
+    if (callback && order_.is_free()) {
+        leave_freedom();
     }
+    TurnPtr turn = order_.pass(callback);
+    if (!turn) {
+        ++passing_;
+        return nullptr;
+    }
+    drain();
+    if (turned_.wait_for(lock, limit, [&turn] { return turn->is_next; })) {
+        return turn;
+    }
+    turn->is_over = true;
+    throw CollectiveError(WIRESUM_TIMED_OUT, "wiresum: a collective of Gloo's waits for what callbacks of "
+                                             "futures submit before it, and has done so for too long.");
+}
+
+void Submissions::pass(const TurnPtr &turn) {
+    std::lock_guard lock(mutex_);
+    if (turn) {
+        turn->is_over = true;
+    } else {
+        --passing_;
+    }
+    drain();
+}
+
+TurnPtr Submissions::expect_callback() {
+    std::lock_guard lock(mutex_);
+    return agree_ ? order_.append_callback(callback_here()) : nullptr;
+}
+
+void Submissions::leave_freedom() {
+    TaskPool::instance().post([self = shared_from_this(), asked = order_.pause()] { self->agree(asked); });
+}
+
+void Submissions::agree(uint64_t asked) {
+    try {
+        const uint64_t last_free = agree_(asked);
+        std::unique_lock lock(mutex_);
+        turned_.wait(lock, [this] { return passing_ == 0; });
+        order_.go_on(last_free);
+        drain();
+    } catch (const std::exception &trouble) {
+        close(c10::str("the ranks could not agree where callbacks submit collectives: ", trouble.what()));
+    }
+}
+
+namespace {
+
+thread_local const Submissions::Callback *running = nullptr;
+
+} // namespace
+
+Submissions::Callback::Callback(const Submissions *submissions, TurnPtr turn)
+    : submissions_(submissions), turn_(std::move(turn)), outer_(running) {
+    running = this;
+}
+
+Submissions::Callback::~Callback() { running = outer_; }
+
+bool Submissions::Callback::is_running() { return running != nullptr; }
+
+TurnPtr Submissions::callback_here() const {
+    return running != nullptr && running->submissions_ == this ? running->turn_ : nullptr;
+}
+
+void Submissions::drain() {
+    while (!is_held_) {
+        const auto work = order_.next();
+        if (!work) {
+            break;
+        }
+        give(*work);
+    }
+    turned_.notify_all();
 }
 
 void Submissions::give(CarriedWork &work) {
@@ -156,6 +232,7 @@ void Submissions::close(std::string why) {
     engine_ = nullptr;
     is_held_ = false;
     return_.reset();
+    order_.end();
     drain();
 }
 

@@ -49,7 +49,16 @@ void TaskPool::post(Task task) {
     ready_.notify_one();
 }
 
+namespace {
+
+thread_local bool is_of_pool = false;
+
+} // namespace
+
+bool TaskPool::is_own_thread() { return is_of_pool; }
+
 void TaskPool::run() {
+    is_of_pool = true;
     std::unique_lock lock(mutex_);
     for (;;) {
         ++idle_;

@@ -22,6 +22,8 @@ class TaskPool {
     // Starts the first thread, or throws std::system_error.
     static TaskPool &instance();
     void post(Task task);
+    // Whether this thread is one of them.
+    static bool is_own_thread();
 
   private:
     TaskPool();

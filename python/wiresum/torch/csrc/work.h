@@ -86,6 +86,7 @@ class DelegatedWork final : public ExplainedWork {
     uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
     std::chrono::milliseconds getTimeout() const override { return inner_->getTimeout(); }
     uint64_t getCompletionKey() const override { return inner_->getCompletionKey(); }
+    const GroupContext &group() const { return *group_; }
 
   private:
     const c10::intrusive_ptr<Work> inner_;
