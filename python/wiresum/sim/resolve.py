@@ -293,15 +293,19 @@ class _Resolver:
             "backward": self._direction(link, link.target, given),
         }
 
+    def _rate_from(self, link: Link, node: str) -> float | None:
+        """That of the link, or what a worker at either end keeps up with."""
+        limits = [self.worker_bps[end] for end in (link.source, link.target) if end in self.worker_bps]
+        rate_bps = link.bandwidth_from(node)
+        return min(limits if rate_bps is None else [rate_bps, *limits], default=None)
+
     def _direction(self, link: Link, node: str, given: list[LinkConditions]) -> dict[str, Any]:
         def first(field: str, default: Any) -> Any:
             values = [getattr(conditions, field) for conditions in given]
             return next((value for value in values if value is not None), default)
 
         return {
-            "rate_bps": min(
-                link.bandwidth_from(node), *(self.worker_bps.get(end, math.inf) for end in (link.source, link.target))
-            ),
+            "rate_bps": self._rate_from(link, node),
             "delay_s": link.delay_from(node),
             "queue_bytes": first("queue_bytes", DEFAULT_QUEUE_BYTES),
             "ecn_bytes": first("ecn_bytes", None),
