@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from wiresum.cli.sparse_layout import layout
-from wiresum.errors import PlanError
+from wiresum.errors import PlanError, TraceError
 
 app = typer.Typer()
 app.command()(layout)
@@ -50,7 +50,8 @@ def test_the_table_has_a_line_for_each(hot_map: Path) -> None:
 
 def test_a_file_that_is_no_map_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "hot.json"
-    for text, named in (("[]", "not a hot map"), ('{"rows": []}', "has no rows")):
+    bare = '{"format": "wiresum-hot-map/1", "version": 1, "dim": 1, "positions": 1, "rows": []}'
+    for text, error, named in (("[]", TraceError, "should be an object with fields"), (bare, PlanError, "has no rows")):
         path.write_text(text)
-        with pytest.raises(PlanError, match=named):
+        with pytest.raises(error, match=f"hot map {path}: {named}"):
             run(path, "--registers", 8, "--pairs", 8)

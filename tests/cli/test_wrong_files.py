@@ -30,6 +30,7 @@ READERS = {
     "schedule": ["circuits run FILE -t optical", "circuits apply FILE -t optical --driver polatis-rest://127.0.0.1:1"],
     "evaluation": ["plan star --planner xagg --evaluation FILE"],
     "tables": ["plan star:workers=2,servers=1 --planner tiers --tables FILE"],
+    "hot-map": ["sparse layout FILE --registers 64 --pairs 8"],
     "hosts": [f"predict {PLAN} -t star --hosts FILE"],
 }
 """Commands by the kind of file that they read."""
@@ -112,6 +113,18 @@ def test_json_is_no_scenario(files: Path) -> None:
 @pytest.mark.parametrize("command", ["workload coflows FILE", "workload table FILE", "topology import FILE -f hpcc"])
 def test_importers_name_the_file(command: str, files: Path) -> None:
     assert "line 1" in said(command, files / "plan")
+
+
+def test_a_network_that_lacks_a_node_of_the_plan_names_some_that_it_has() -> None:
+    done = wiresum("predict", str(PLAN), "-t", "optical:units=64")
+    assert done.returncode == 2
+    assert "topology optical has no node" in done.stderr
+    assert "more" in done.stderr
+    assert len(done.stderr) < 200
+
+
+def test_a_topology_that_is_not_there_is_said_before_its_options() -> None:
+    assert "there is no topology absent" in wiresum("plan", "absent", "--workers", "2").stderr
 
 
 def test_a_secret_that_is_none_is_named(files: Path) -> None:

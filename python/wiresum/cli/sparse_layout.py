@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from wiresum.commandline.console import out, print_json
 from wiresum.commandline.options import JsonOption
 from wiresum.errors import PlanError
-
-if TYPE_CHECKING:
-    from wiresum.topology.graph import Ints
 
 COLUMNS = ("layout", "packaging", "packets", "one pair a pass", "one of a register", "most")
 
@@ -38,9 +35,11 @@ def layout(
     """
     from wiresum._native import sparse_layout
     from wiresum.document import read_text
+    from wiresum.sparse.documents import HotMap
 
-    text = read_text(file, "hot map", PlanError)
-    drawn = _draw(_positions(text), pushes, lookups, exponent, seed)
+    text = read_text(file, HotMap.what, HotMap.error)
+    found = sorted(position for _, _, position, _ in HotMap.parse(text, str(file)).rows)
+    drawn = _draw(file, found, pushes, lookups, exponent, seed)
     rows: list[dict[str, Any]] = json.loads(sparse_layout(text, drawn, registers, pairs, seed))
     if as_json:
         print_json(rows)
@@ -48,24 +47,15 @@ def layout(
     _show(rows, drawn)
 
 
-def _positions(text: str) -> Ints:
-    """The map's positions that have a row, in order."""
-    import numpy as np
-
-    try:
-        return np.sort(np.array([position for _, _, position, _ in json.loads(text)["rows"]], dtype=np.int64))
-    except (ValueError, KeyError, TypeError) as other:
-        raise PlanError(f"not a hot map ({other}); spec/sparse.md has the fields") from None
-
-
-def _draw(positions: Ints, pushes: int, lookups: int, exponent: float, seed: int) -> list[list[int]]:
-    """The distinct positions of each push, in the order in which they are drawn first."""
+def _draw(file: Path, found: list[int], pushes: int, lookups: int, exponent: float, seed: int) -> list[list[int]]:
+    """The distinct positions of each push, of those that have a row, in the order in which they are drawn first."""
     import numpy as np
 
     from wiresum.sparse.popularity import Popularity
 
-    if not len(positions):
-        raise PlanError("the map has no rows; give one that has some")
+    if not found:
+        raise PlanError(f"hot map {file}: has no rows; give one that has some")
+    positions = np.array(found, dtype=np.int64)
     uniform = np.random.default_rng(seed).random((pushes, lookups))
     ranks = Popularity.zipf(len(positions), exponent).draw(uniform)
     return [positions[list(dict.fromkeys(push))].tolist() for push in ranks.tolist()]

@@ -387,10 +387,10 @@ def _make_topology(text: str, options: dict[str, Any]) -> Topology:
     name, written = split_spec(text)
     if name in TOPOLOGIES:
         return generate(name, {**written, **options})
-    if options:
-        raise TopologyError(f"a topology file takes no --{next(iter(options))}; leave it out (topology {text})")
     if not is_there(text):
         raise TopologyError(f"there is no topology {text}, and no such file; {remedy(text, TOPOLOGIES)}")
+    if options:
+        raise TopologyError(f"a topology file takes no --{next(iter(options))}; leave it out (topology {text})")
     return Topology.read(text)
 
 

@@ -29,6 +29,9 @@ MAX_NODES = 1 << 16
 MAX_LINKS = 1 << 18
 """Most links of a topology: sixteen for each host of a network of 16,384."""
 
+MOST_NAMED = 12
+"""Nodes that an error names where one is not there."""
+
 Kind = Literal["worker", "ps", "aggregator", "switch", "oxc"]
 
 
@@ -206,9 +209,9 @@ class Topology(FileDocument):
         """
         found = next((node for node in self.nodes if node.name == name), None)
         if found is None:
-            raise TopologyError(
-                f"topology {self.name} has no node {name}; it has {', '.join(n.name for n in self.nodes)}"
-            )
+            known, more = [node.name for node in self.nodes[:MOST_NAMED]], len(self.nodes) - MOST_NAMED
+            rest = f" and {more} more" if more > 0 else ""
+            raise TopologyError(f"topology {self.name} has no node {name}; it has {', '.join(known)}{rest}")
         return found
 
     @property
