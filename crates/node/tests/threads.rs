@@ -14,6 +14,8 @@ use wiresum_worker::Failure;
 
 /// Elements of a tensor that is cut for three threads, and does not end where a packet does.
 const LARGE: usize = 3 * 32 * 2 * 256 + 77;
+/// Elements of one that is cut for two of three threads.
+const MEDIUM: usize = 2 * 32 * 2 * 256 + 77;
 /// Elements of one that one thread sums.
 const SMALL: usize = 1000;
 /// For collectives that are meant to fail.
@@ -50,7 +52,7 @@ fn sums(plan: Plan, len: usize) -> Vec<f32> {
 fn threads_change_no_bit_of_a_sum() {
     for shape in [Shape::Star, Shape::TwoLevels] {
         for lanes in [Lanes::Int32Le, Lanes::Int16Le] {
-            for len in [SMALL, LARGE] {
+            for len in [SMALL, MEDIUM, LARGE] {
                 let of_one = sums(threaded(shape, lanes, 1), len);
                 let of_three = sums(threaded(shape, lanes, 3), len);
                 assert_eq!(of_one, of_three, "{shape:?}, {lanes:?}, {len} elements");

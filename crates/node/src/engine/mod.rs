@@ -277,9 +277,8 @@ impl Engine {
         };
         let parts: Vec<_> = self.cuts(elements.len()).into_iter().map(part).collect();
         let is_at_risk = elements.is_in_place() && parts.len() > 1;
-        let whole = is_at_risk.then(|| {
-            Arc::new(Whole::new(self.orders.iter().map(|orders| orders.wake().clone()).collect()))
-        });
+        let wakes = || self.orders.iter().map(|orders| orders.wake().clone()).collect();
+        let whole = is_at_risk.then(|| Arc::new(Whole::new(parts.len(), wakes())));
         self.submit_parts(parts, whole, timeout, done)
     }
 
@@ -300,6 +299,7 @@ impl Engine {
     ) -> Result<(), CollectiveError> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.gathering.open(parts.len(), done);
+        let mut refused = Vec::new();
         for (at, part) in parts.into_iter().enumerate() {
             let (channel, whole) = (*next, whole.clone());
             *next = (*next + 1) % self.channels.len();
@@ -311,10 +311,13 @@ impl Engine {
                     return Err(error);
                 }
                 // The parts before it are under way, and `done` waits for their ends.
-                Err(error) => self.told(channel, number)(Err(error)),
+                Err(error) => refused.push((channel, error)),
                 Ok(()) => {}
             }
         }
+        // Whoever is told may submit.
+        drop(next);
+        refused.into_iter().for_each(|(channel, error)| self.told(channel, number)(Err(error)));
         Ok(())
     }
 

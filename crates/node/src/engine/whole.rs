@@ -17,9 +17,9 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// Of one part for each of these threads.
-    pub fn new(waiting: Vec<Wake>) -> Self {
-        let unseen = AtomicUsize::new(waiting.len());
+    /// Of so many parts, for which some of these threads wait.
+    pub fn new(parts: usize, waiting: Vec<Wake>) -> Self {
+        let unseen = AtomicUsize::new(parts);
         Self { unseen, is_sound: AtomicBool::new(true), waiting }
     }
 
