@@ -2,16 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 import typer
 from typer import BadParameter
-from typer._click.exceptions import MissingParameter, UsageError  # where they are defined: `typer` exports neither
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.models import CommandFunctionType
 
-NEAREST = "Did you mean"
-"""What Typer says where a name is near."""
 MOST_NAMED = 16
 """Commands that are named where none is near."""
 
@@ -35,9 +33,10 @@ class Command(_QuickHelp, TyperCommand):
         line = list(args)
         try:
             return super().parse_args(ctx, args)
-        except MissingParameter as missing:
+        except BadParameter as missing:
             _, left_over, _ = self.make_parser(ctx).parse_args(args=line)
-            if left_over and isinstance(missing.param, TyperOption):
+            # What is missing has no message; what is given and cannot be read has one.
+            if left_over and not missing.message and isinstance(missing.param, TyperOption):
                 option = missing.param.opts[0]
                 missing.message = f"{left_over[0]} stands without an option; write {option} {left_over[0]}"
             raise
@@ -75,13 +74,12 @@ class Contents(_QuickHelp, TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """A command and its arguments; who names none is told which there are."""
-        try:
-            return super().resolve_command(ctx, args)
-        except UsageError as wrong:
-            names = self.list_commands(ctx)
-            if NEAREST not in wrong.message and len(names) <= MOST_NAMED:
-                wrong.message += f" Choose from {', '.join(names)}{self.instead}."
-            raise
+        names = self.list_commands(ctx)
+        is_named = args[0] in names or args[0].startswith("-") or ctx.resilient_parsing
+        # Typer hints at a name that is near.
+        if not is_named and len(names) <= MOST_NAMED and not get_close_matches(args[0], names):
+            ctx.fail(f"No such command {args[0]!r}. Choose from {', '.join(names)}{self.instead}.")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes a section for each panel, in the order of the first command of each."""

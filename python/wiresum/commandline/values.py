@@ -30,9 +30,11 @@ class _Spared:
 
 
 def spare() -> None:
-    """From now on values that need no conversion get none."""
+    """From now on values that need no conversion get none. Releases of Typer before 0.29 convert by themselves."""
     for kind in (TyperOption, TyperArgument):
-        make = kind.get_runtime_param
+        make = getattr(kind, "get_runtime_param", None)
+        if make is None:
+            return
         setattr(kind, "get_runtime_param", lambda self, make=make: _Spared(self, make))  # noqa: B010 - as types of methods
 
 
