@@ -90,7 +90,7 @@ pub enum CollectiveError {
     Stopped(String),
 }
 
-/// Of what ends the job.
+/// The badness of what ends the job.
 const WORST: u8 = 3;
 
 impl CollectiveError {

@@ -17,7 +17,7 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// Of so many parts, for which some of these threads wait.
+    /// A collective of so many parts, for which some of these threads wait.
     pub fn new(parts: usize, waiting: Vec<Wake>) -> Self {
         let unseen = AtomicUsize::new(parts);
         Self { unseen, is_sound: AtomicBool::new(true), waiting }

@@ -108,7 +108,7 @@ def per_gb(size: int, workers: int, samples: Samples) -> dict[str, float]:
 
 
 def median(samples: Samples, part: str) -> float:
-    """Of one part."""
+    """The median of one part."""
     return statistics.median(sample[part] for sample in samples)
 
 

@@ -49,7 +49,7 @@ class Order {
 
     c10::intrusive_ptr<CarriedWork> next_of(std::deque<TurnPtr> &turns) const;
 
-    // Of the program's collectives, the first `last_free_`; the others, and callbacks.
+    // The program's first `last_free_` collectives; then the others, and callbacks.
     std::deque<TurnPtr> free_;
     std::deque<TurnPtr> bound_;
     uint64_t asked_ = 0;

@@ -86,7 +86,7 @@ void OrderedFuture::call_in_its_place(py::function callback, std::function<void(
         }
         tell(completed);
     };
-    // Of what the callback holds, the thread that completes this one must not let go: it may be one of
+    // The thread that completes this one must not let go of what the callback holds: it may be one of
     // Gloo's, and the last to hold the group that ends it.
     auto once = std::make_shared<Task>(std::move(run));
     fut->addCallback([once](c10::ivalue::Future & /*done*/) {
