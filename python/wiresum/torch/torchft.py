@@ -94,7 +94,8 @@ class _NotedWork(Work):
         self._work.block_current_stream()
 
     def get_future(self) -> Future[Any]:
-        return self._work.get_future().then(self._result_of)
+        # PyTorch's own, as torchft counts on a complete future to call callbacks at once; none of these submits.
+        return Work.get_future(self._work).then(self._result_of)
 
     def _result_of(self, ended: Future[Any]) -> Any:
         try:
