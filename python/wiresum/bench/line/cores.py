@@ -16,7 +16,7 @@ from pathlib import Path
 from wiresum.errors import TestbedError
 
 PERIOD_US = 5000
-"""A share is given anew so often: less than the packets on their way last, so that a rank seldom waits for another one's pause."""
+"""Between two gifts of a share: less than packets on their way last, so that ranks seldom wait for a pause."""
 ENGINE = "wiresum-"
 """How the names of the engine's threads begin."""
 

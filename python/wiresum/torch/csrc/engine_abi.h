@@ -47,9 +47,9 @@ enum wiresum_outcome {
         8 /* a rank, which the message names, is dead or was stopped; all later ones end so too */
 };
 
-/* Called once for each submitted collective, in order of submission (but for shares), one at a time, from an engine's
- * thread and without Python's lock. It must not block. `message` is UTF-8, empty on success, valid during the
- * call only. */
+/* Called once for each submitted collective, in order of submission (but for shares), one at a time, from an
+ * engine's thread and without Python's lock. It must not block. `message` is UTF-8, empty on success, valid
+ * during the call only. */
 typedef void (*wiresum_done)(void *context, int32_t outcome, const char *message);
 
 /* Source and sink are contiguous and valid until `done`. The sink is either the part's own place in the
