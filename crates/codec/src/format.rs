@@ -12,6 +12,7 @@ use crate::lane::{I16Be, I16Le, I32Be, I32Le};
 pub const MIN_EXPONENT: i32 = i8::MIN as i32;
 /// Fewest bits that a lane must leave to the largest value: those of bfloat16, the coarsest element type.
 const MIN_VALUE_BITS: u32 = 8;
+
 /// What a sum is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -219,7 +219,6 @@ impl Call {
 }
 
 /// What a collective is about.
-#[derive(Clone, Copy)]
 enum Content {
     /// Elements, and how they become lanes.
     Values(Encoding),

@@ -10,9 +10,9 @@ use pyo3::types::{PyCapsule, PyDict};
 use wiresum_codec::Operation;
 use wiresum_node::abi::{CAPSULE_NAME, EngineAbi};
 use wiresum_node::engine::{CollectiveError, DEFAULT_JOIN_TIMEOUT, Engine, Options};
-use wiresum_node::tensor::{sink, source};
+use wiresum_node::tensor::Elements;
 use wiresum_wire::control::Absent;
-use wiresum_worker::{Collective, Members, Participation};
+use wiresum_worker::{Kind, Members, Participation};
 
 use crate::array::Array;
 use crate::errors;
@@ -118,15 +118,14 @@ impl PyEngine {
         let Array { data, len, element_type, .. } = &Array::new(array)?;
         let engine = &self.engine.0;
         let encoding = engine.encoding(*element_type, operation);
-        // SAFETY: the array is pinned, and this call does not end before the engine has dropped both.
-        let (source, sink) =
-            unsafe { (source(*data, *len, encoding), sink(*data, *len, encoding)) };
-        let collective = Collective::all_reduce(source, sink);
+        // SAFETY: the array is pinned, and this call does not end before the engine has dropped all parts.
+        let elements = unsafe { Elements::new(*data, *data, *len, encoding) };
         let (ended, mut when_ended) = mpsc::channel();
         let done = move |outcome| {
             let _ = ended.send(outcome);
         };
-        engine.submit(collective, timeout, Box::new(done)).map_err(errors::collective_error)?;
+        let submitted = engine.submit_sum(Kind::AllReduce, 0, elements, timeout, Box::new(done));
+        submitted.map_err(errors::collective_error)?;
         self.wait(py, &mut when_ended)
     }
 

@@ -136,14 +136,13 @@ def host_load(plan: AggregationPlan, gradient_bytes: int, profile: HostProfile, 
         profile: of hosts like those of the plan.
         links: the prediction without processors.
     """
-    count = plan.job.threads
     thread, worker, node = (
         per_bit(cost, plan, gradient_bytes) for cost in (profile.thread, profile.worker, profile.node)
     )
     limit_bps = limit_of_threads(plan, gradient_bytes, profile)
     threads = {rate: max(1, math.ceil(rate * thread)) for rate in RATES_BPS}
     cores = {rate: (rate * worker, rate * node) for rate in RATES_BPS}
-    thread_s = thread * _wire_bits(plan, gradient_bytes) / count
+    thread_s = _wire_bits(plan, gradient_bytes) / limit_bps
     return HostLoad(thread_s, links.seconds, limit_bps, threads, cores)
 
 

@@ -116,7 +116,7 @@ impl Channel {
         self.lost.get().map(|(rank, why)| (*rank, why.as_str()))
     }
 
-    /// What the thread has done so far; after [`Self::close`], what it had done by then.
+    /// What the thread has done so far; after its end, what it had done by then.
     pub fn statistics(&self) -> Statistics {
         let (reply, replied) = mpsc::channel();
         self.orders.say(Command::Report(reply));
@@ -125,8 +125,7 @@ impl Channel {
 
     /// Has the thread leave, and does not wait for it.
     pub fn leave(&self) {
-        let _ = self.orders.commands.send(Command::Leave);
-        self.orders.wake.wake();
+        self.orders.say(Command::Leave);
     }
 
     /// Waits for the thread's end.
