@@ -117,6 +117,11 @@ impl Pair {
         self.xdp.program(name).expect("a descriptor")
     }
 
+    /// How often the kernel's programs gave a verdict.
+    pub fn counter(&self, verdict: Verdict) -> u64 {
+        self.xdp.counter(verdict).expect("counters can be read")
+    }
+
     /// The node's address, or, if that is any, one of the sender's family.
     fn address(&self, peer: SocketAddr) -> SocketAddr {
         let address = self.plan.node(self.node).expect("in the plan").address;
