@@ -68,17 +68,18 @@ def test_sizes_are_whole_elements(given):
 
 
 def test_collectives_have_names():
-    with pytest.raises(typer.BadParameter, match="gather is none of barrier, all_reduce"):
-        parse_collectives("all_gather,gather")
+    with pytest.raises(typer.BadParameter, match="all_to_all is none of barrier, all_reduce"):
+        parse_collectives("all_gather,all_to_all")
 
 
 def test_parts_of_a_reduce_scatter_are_even():
-    options = Options(collectives=("barrier", "reduce_scatter", "all_gather"), sizes=(4, 64, 1020))
+    options = Options(collectives=("barrier", "reduce_scatter", "all_gather", "scatter"), sizes=(4, 64, 1020))
     found = list(cases(options, 8))
     assert found == [
         ("barrier", 0),
         *[("reduce_scatter", n) for n in (8, 16, 248)],
         *[("all_gather", n) for n in (1, 16, 255)],
+        *[("scatter", n) for n in (8, 16, 248)],
     ]
 
 
@@ -110,7 +111,7 @@ def test_the_network_may_be_given_every_sum():
 
 @pytest.mark.needs("namespaces")
 def test_every_kind_is_one_exchange_and_checked():
-    kinds = "broadcast,reduce,reduce_scatter,all_gather"
+    kinds = "broadcast,reduce,reduce_scatter,all_gather,gather,scatter"
     words = ["bench", "latency", "--quick", "--calls", "5", "--engine", "udp", "--json", "--collectives", kinds]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output

@@ -74,6 +74,9 @@ CALLS: dict[str, Call] = {
     "all_gather": lambda dtype, _: dist.all_gather(parts(dtype), whole(dtype), async_op=True),
     "all_gather_into_tensor": lambda dtype, _: dist.all_gather_into_tensor(joined(dtype), whole(dtype), async_op=True),
     "gather": lambda dtype, _: dist.gather(whole(dtype), at_root(parts(dtype)), ROOT, async_op=True),
+    "gather_single": lambda dtype, _: dist.gather_single(
+        whole(dtype), joined(dtype) if dist.get_rank() == ROOT else None, ROOT, async_op=True
+    ),
     "scatter": lambda dtype, _: dist.scatter(whole(dtype), at_root(parts(dtype)), ROOT, async_op=True),
     "all_to_all": lambda dtype, _: dist.all_to_all(parts(dtype), parts(dtype), async_op=True),
     "all_to_all_single": lambda dtype, _: dist.all_to_all_single(joined(dtype), joined(dtype), async_op=True),

@@ -12,7 +12,7 @@ use crate::engine::{CollectiveError, Engine};
 use crate::tensor::{self, Elements, Encoding};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 /// `WIRESUM_ENGINE_CAPSULE`.
 pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 

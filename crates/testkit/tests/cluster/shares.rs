@@ -11,6 +11,8 @@ const KINDS: &[Kind] = &[
     Kind::SmallReduceScatter,
     Kind::SmallAllGather,
     Kind::SmallBroadcast,
+    Kind::SmallGather,
+    Kind::SmallScatter,
 ];
 
 fn call(kind: Kind, size: usize) -> Call {

@@ -9,8 +9,10 @@ mod reduce_scatter;
 mod small_all_gather;
 mod small_all_reduce;
 mod small_broadcast;
+mod small_gather;
 mod small_reduce;
 mod small_reduce_scatter;
+mod small_scatter;
 
 use std::fmt;
 use std::ops::Range;
@@ -91,6 +93,10 @@ kinds! {
     SmallAllGather = 9 in small_all_gather;
     /// The same, of which every rank keeps the root's.
     SmallBroadcast = 10 in small_broadcast;
+    /// The same, of which the root keeps all.
+    SmallGather = 11 in small_gather;
+    /// The same, of which each rank keeps its part of the root's.
+    SmallScatter = 12 in small_scatter;
 }
 
 /// All ranks' shares, one after the other. More than memory has is no number of bytes, whatever a caller says.

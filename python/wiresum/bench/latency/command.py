@@ -20,7 +20,7 @@ from wiresum.commandline.groups import repeated, text
 from wiresum.plan.choices import FLOAT32_BYTES, Engine
 from wiresum.torch.settings import DEFAULT_MIN_ELEMENTS
 
-COLLECTIVES = ("barrier", "all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
+COLLECTIVES = ("barrier", "all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather", "gather", "scatter")
 """What can be timed. Of a reduce-scatter the size is that of the input, of an all-gather that of each rank's share."""
 DEFAULT_SIZES = "4B,64B,256B,1020B,1KiB,2KiB"
 """One element to 512: 1020 B is the largest tensor that goes to Gloo by default, 1 KiB the smallest that does not."""
@@ -92,7 +92,7 @@ class Options:
     {
         "latency": "",
         "latency-network": "--min-elements 1",
-        "latency-kinds": "--collectives broadcast,reduce,reduce_scatter,all_gather --sizes 64B,1KiB,4KiB",
+        "latency-kinds": "--collectives broadcast,reduce,reduce_scatter,all_gather,gather,scatter --sizes 64B,1KiB,4KiB",
     },
     quick="--workers 2 --sizes 4B,2KiB --calls 20 --runs 1",
 )

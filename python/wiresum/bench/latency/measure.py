@@ -80,7 +80,7 @@ def cases(options: Options, workers: int) -> Iterator[tuple[str, int]]:
             yield collective, 0
             continue
         sizes = [size // FLOAT32_BYTES for size in options.sizes]
-        if collective == "reduce_scatter":
+        if collective in ("reduce_scatter", "scatter"):
             sizes = [max(workers, elements // workers * workers) for elements in sizes]
         yield from ((collective, elements) for elements in dict.fromkeys(sizes))
 

@@ -65,11 +65,16 @@ class Calls:
         expected = {
             "all_reduce": total, "reduce": total if rank == 0 else None, "broadcast": torch.ones(elements),
             "reduce_scatter": total[:part], "all_gather": gathered,
+            "gather": gathered if rank == 0 else None, "scatter": torch.ones(part),
         }  # fmt: skip
         self._expected = expected.get(collective)
         self._tensor = torch.empty(elements)
-        outputs = {"reduce_scatter": torch.empty(part), "all_gather": torch.empty_like(gathered)}
+        outputs = {
+            "reduce_scatter": torch.empty(part), "all_gather": torch.empty_like(gathered),
+            "gather": torch.empty_like(gathered), "scatter": torch.empty(part),
+        }  # fmt: skip
         self._output = outputs.get(collective, self._tensor)
+        self._pieces = {"gather": self._output, "scatter": self._tensor}.get(collective)
 
     def run(self, calls: int) -> list[tuple[float, dist.Work]]:
         """Seconds of each call on this rank, and its handle.
@@ -109,6 +114,18 @@ class Calls:
 
     def _all_gather(self) -> Any:
         return dist.all_gather_into_tensor(self._output, self._tensor, group=self._group, async_op=True)
+
+    def _gather(self) -> Any:
+        return dist.gather(self._tensor, self._of_root(), 0, group=self._group, async_op=True)
+
+    def _scatter(self) -> Any:
+        return dist.scatter(self._output, self._of_root(), 0, group=self._group, async_op=True)
+
+    def _of_root(self) -> list[torch.Tensor] | None:
+        """A tensor for each rank, which the root alone passes."""
+        if self._pieces is None or self._group.rank() != 0:
+            return None
+        return list(self._pieces.chunk(self._group.size()))
 
 
 def measure(calls: Calls, task: Task, backend: str, starts: Starts) -> dict[str, Any]:

@@ -163,15 +163,13 @@ WorkPtr WiresumBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &opti
     return carry_or([&] { return inner()->reduce(tensors, options); },
                     {WIRESUM_REDUCE, c10d::OpType::REDUCE, "reduce", tensors, tensors, options.reduceOp,
                      timeout_of(options.timeout), static_cast<int>(options.rootRank)},
-                    tensors.size() == 1 && options.rootRank >= 0 && options.rootRank < getSize());
+                    tensors.size() == 1 && is_rank(options.rootRank));
 }
 
 WorkPtr WiresumBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                                        const c10d::ReduceScatterOptions &options) {
     const Tensors pieces = flattened(inputs);
-    const auto is_share = [&](const at::Tensor &piece) { return piece.numel() == outputs[0].numel(); };
-    const bool is_even = outputs.size() == 1 && pieces.size() == static_cast<size_t>(getSize()) &&
-                         std::all_of(pieces.begin(), pieces.end(), is_share);
+    const bool is_even = outputs.size() == 1 && are_shares(pieces, outputs[0]);
     return carry_or([&] { return inner()->reduce_scatter(outputs, inputs, options); },
                     {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", pieces, outputs,
                      options.reduceOp, timeout_of(options.timeout)},
@@ -205,15 +203,13 @@ WorkPtr WiresumBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions
     return carry_or([&] { return inner()->broadcast(tensors, options); },
                     {WIRESUM_BROADCAST, c10d::OpType::BROADCAST, "broadcast", tensors, tensors,
                      c10d::ReduceOp(), timeout_of(options.timeout), static_cast<int>(options.rootRank)},
-                    tensors.size() == 1 && options.rootRank >= 0 && options.rootRank < getSize());
+                    tensors.size() == 1 && is_rank(options.rootRank));
 }
 
 WorkPtr WiresumBackend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
                                   const c10d::AllgatherOptions &options) {
     const Tensors shares = flattened(outputs);
-    const auto is_share = [&](const at::Tensor &share) { return share.numel() == inputs[0].numel(); };
-    const bool is_even = inputs.size() == 1 && shares.size() == static_cast<size_t>(getSize()) &&
-                         std::all_of(shares.begin(), shares.end(), is_share);
+    const bool is_even = inputs.size() == 1 && are_shares(shares, inputs[0]);
     return carry_or([&] { return inner()->allgather(outputs, inputs, options); },
                     {WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER, "all_gather", inputs, shares,
                      c10d::ReduceOp(), timeout_of(options.timeout)},
@@ -231,6 +227,54 @@ WorkPtr WiresumBackend::all_gather_single(at::Tensor &output, at::Tensor &input,
                      c10d::ReduceOp(),
                      timeout_of(options.timeout)},
                     output.numel() == input.numel() * getSize());
+}
+
+WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
+                               const c10d::GatherOptions &options) {
+    const bool is_root = options.rootRank == getRank();
+    const Tensors shares = is_root ? flattened(outputs) : Tensors();
+    const bool is_even = inputs.size() == 1 && (!is_root || are_shares(shares, inputs[0]));
+    return carry_or([&] { return inner()->gather(outputs, inputs, options); },
+                    {WIRESUM_SMALL_GATHER, c10d::OpType::GATHER, "gather", inputs, shares, c10d::ReduceOp(),
+                     timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                    is_even && is_rank(options.rootRank));
+}
+
+WorkPtr WiresumBackend::gather_single(at::Tensor &output, at::Tensor &input,
+                                      const c10d::GatherOptions &options) {
+    const bool is_root = options.rootRank == getRank();
+    const bool is_even = !is_root || output.numel() == input.numel() * getSize();
+    return carry_or([&] { return inner()->gather_single(output, input, options); },
+                    {WIRESUM_SMALL_GATHER,
+                     c10d::OpType::GATHER,
+                     "gather_single",
+                     {input},
+                     is_root ? Tensors{output} : Tensors(),
+                     c10d::ReduceOp(),
+                     timeout_of(options.timeout),
+                     static_cast<int>(options.rootRank)},
+                    is_even && is_rank(options.rootRank));
+}
+
+// Every rank knows how long its own share is, and so how long the root's tensors are together.
+WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                                const c10d::ScatterOptions &options) {
+    const bool has_one = outputs.size() == 1 && is_rank(options.rootRank);
+    const bool is_root = options.rootRank == getRank();
+    const Tensors own = has_one ? Tensors(getSize(), outputs[0]) : Tensors();
+    const Tensors shares = is_root ? flattened(inputs) : own;
+    return carry_or([&] { return inner()->scatter(outputs, inputs, options); },
+                    {WIRESUM_SMALL_SCATTER, c10d::OpType::SCATTER, "scatter", shares, outputs,
+                     c10d::ReduceOp(), timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                    has_one && are_shares(shares, outputs[0]));
+}
+
+bool WiresumBackend::is_rank(int64_t root) const { return root >= 0 && root < getSize(); }
+
+bool WiresumBackend::are_shares(const Tensors &tensors, const at::Tensor &share) const {
+    const auto is_share = [&share](const at::Tensor &tensor) { return tensor.numel() == share.numel(); };
+    return tensors.size() == static_cast<size_t>(getSize()) &&
+           std::all_of(tensors.begin(), tensors.end(), is_share);
 }
 
 WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool is_ours) {
@@ -274,8 +318,14 @@ WorkPtr WiresumBackend::count_and_delegate(const Delegate &to_gloo, const char *
 
 Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
     const bool copies = is_copy(request.kind);
+    const bool shares = is_share_alone(request.kind);
     if (!is_ours) {
-        return copies && !ability().copies ? Reason::Collective : Reason::Layout;
+        return shares || (copies && !ability().copies) ? Reason::Collective : Reason::Layout;
+    }
+    if (shares) {
+        // Who takes nothing decides as the root does.
+        const Tensors &outputs = request.outputs.empty() ? request.inputs : request.outputs;
+        return decide_share(Reason::Collective, request.inputs, outputs, nullptr, ability());
     }
     const Reason reason = copies ? decide_copy(request.inputs, request.outputs, ability())
                                  : decide(request.inputs, request.outputs, request.operation, ability());
@@ -353,22 +403,6 @@ WorkPtr WiresumBackend::all_gather_single_coalesced(Tensors &outputs, Tensors &i
                                                     const c10d::AllgatherOptions &options) {
     return count_and_delegate([&] { return inner()->all_gather_single_coalesced(outputs, inputs, options); },
                               "all_gather_single_coalesced", inputs);
-}
-
-WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
-                               const c10d::GatherOptions &options) {
-    return count_and_delegate([&] { return inner()->gather(outputs, inputs, options); }, "gather", inputs);
-}
-
-WorkPtr WiresumBackend::gather_single(at::Tensor &output, at::Tensor &input,
-                                      const c10d::GatherOptions &options) {
-    return count_and_delegate([&] { return inner()->gather_single(output, input, options); }, "gather_single",
-                              {input});
-}
-
-WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
-                                const c10d::ScatterOptions &options) {
-    return count_and_delegate([&] { return inner()->scatter(outputs, inputs, options); }, "scatter", outputs);
 }
 
 WorkPtr WiresumBackend::all_to_all_single(at::Tensor &output, at::Tensor &input,

@@ -110,6 +110,14 @@ class WiresumBackend final : public c10d::Backend {
                                              const c10d::AllgatherOptions &options) override;
     c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor &output, at::Tensor &input,
                                                      const c10d::AllgatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> gather(std::vector<std::vector<at::Tensor>> &outputs,
+                                          std::vector<at::Tensor> &inputs,
+                                          const c10d::GatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> gather_single(at::Tensor &output, at::Tensor &input,
+                                                 const c10d::GatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> scatter(std::vector<at::Tensor> &outputs,
+                                           std::vector<std::vector<at::Tensor>> &inputs,
+                                           const c10d::ScatterOptions &options) override;
 
     // Those that Gloo takes.
     c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
@@ -120,14 +128,6 @@ class WiresumBackend final : public c10d::Backend {
     c10::intrusive_ptr<c10d::Work>
     all_gather_single_coalesced(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
                                 const c10d::AllgatherOptions &options) override;
-    c10::intrusive_ptr<c10d::Work> gather(std::vector<std::vector<at::Tensor>> &outputs,
-                                          std::vector<at::Tensor> &inputs,
-                                          const c10d::GatherOptions &options) override;
-    c10::intrusive_ptr<c10d::Work> gather_single(at::Tensor &output, at::Tensor &input,
-                                                 const c10d::GatherOptions &options) override;
-    c10::intrusive_ptr<c10d::Work> scatter(std::vector<at::Tensor> &outputs,
-                                           std::vector<std::vector<at::Tensor>> &inputs,
-                                           const c10d::ScatterOptions &options) override;
     c10::intrusive_ptr<c10d::Work> all_to_all_single(at::Tensor &output, at::Tensor &input,
                                                      std::vector<int64_t> &output_sizes,
                                                      std::vector<int64_t> &input_sizes,
@@ -180,6 +180,9 @@ class WiresumBackend final : public c10d::Backend {
                                                       const std::vector<at::Tensor> &tensors);
     c10::intrusive_ptr<c10d::Work> carry_or(const Delegate &to_gloo, Request request, bool is_ours);
     Reason decide_on(const Request &request, bool is_ours) const;
+    bool is_rank(int64_t root) const;
+    // Whether there is one of these for each rank, as long as that rank's share.
+    bool are_shares(const std::vector<at::Tensor> &tensors, const at::Tensor &share) const;
     // By the network, as sums or copies, or in the packets that open a collective.
     c10::intrusive_ptr<c10d::Work> carry(Request request, bool is_share);
     c10::intrusive_ptr<c10d::Work> sum_rows(Request request);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define WIRESUM_ENGINE_ABI_VERSION 7
+#define WIRESUM_ENGINE_ABI_VERSION 8
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
 /* Who takes which of the results, of a collective of N elements and n ranks: its part. Those from all-gather
@@ -25,7 +25,9 @@ enum wiresum_kind {
     WIRESUM_SMALL_REDUCE = 7,
     WIRESUM_SMALL_REDUCE_SCATTER = 8,
     WIRESUM_SMALL_ALL_GATHER = 9,
-    WIRESUM_SMALL_BROADCAST = 10
+    WIRESUM_SMALL_BROADCAST = 10,
+    WIRESUM_SMALL_GATHER = 11,
+    WIRESUM_SMALL_SCATTER = 12 /* whoever is not the root passes N zeros */
 };
 enum wiresum_element_type { WIRESUM_FLOAT32 = 0, WIRESUM_FLOAT16 = 1, WIRESUM_BFLOAT16 = 2 };
 enum wiresum_operation { WIRESUM_SUM = 0, WIRESUM_AVERAGE = 1 };

@@ -27,6 +27,11 @@ namespace wiresum {
 // Whether bytes are copied, and nothing is summed.
 inline bool is_copy(wiresum_kind kind) { return kind == WIRESUM_ALL_GATHER || kind == WIRESUM_BROADCAST; }
 
+// Whether the network has no streams for it, so that nothing but shares can go there.
+inline bool is_share_alone(wiresum_kind kind) {
+    return kind == WIRESUM_BARRIER || kind == WIRESUM_SMALL_GATHER || kind == WIRESUM_SMALL_SCATTER;
+}
+
 // A collective that has ended in the network.
 struct Ended {
     wiresum_kind kind;

@@ -55,7 +55,7 @@ RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, co
 
 RowKey row_of(const Request &request, Reason reason) {
     RowKey key = row_of(request.collective, request.inputs, request.operation, reason);
-    if (is_copy(request.kind) || request.kind == WIRESUM_BARRIER) {
+    if (is_copy(request.kind) || is_share_alone(request.kind)) {
         key.operation.clear();
     }
     return key;

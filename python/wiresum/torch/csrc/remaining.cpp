@@ -24,7 +24,9 @@ int Remaining::find(int rank) const {
 
 bool Remaining::allows(wiresum_kind kind, int root) const {
     const bool has_root = kind == WIRESUM_REDUCE || kind == WIRESUM_BROADCAST;
-    return kind != WIRESUM_ALL_GATHER && (!has_root || holds(root));
+    const bool needs_all =
+        kind == WIRESUM_ALL_GATHER || kind == WIRESUM_SMALL_GATHER || kind == WIRESUM_SMALL_SCATTER;
+    return !needs_all && (!has_root || holds(root));
 }
 
 void Remaining::refuse(const std::string &collective) const {

@@ -19,7 +19,9 @@ uint32_t tag_of(const at::Tensor &share) {
 wiresum_kind small(wiresum_kind kind) {
     switch (kind) {
     case WIRESUM_BARRIER:
-        return WIRESUM_BARRIER;
+    case WIRESUM_SMALL_GATHER:
+    case WIRESUM_SMALL_SCATTER:
+        return kind;
     case WIRESUM_REDUCE:
         return WIRESUM_SMALL_REDUCE;
     case WIRESUM_REDUCE_SCATTER:
@@ -42,6 +44,9 @@ ShareWork::ShareWork(std::shared_ptr<GroupContext> group, Request request)
     }
     at::NoGradGuard no_grad;
     share_ = contiguous_values(request_.inputs).reshape(-1);
+    if (request_.kind == WIRESUM_SMALL_SCATTER && request_.root != group_->ledger->rank) {
+        share_ = at::zeros_like(share_);
+    }
     shares_ = at::empty({group_->ledger->size, share_.numel()}, share_.options());
 }
 
@@ -183,7 +188,10 @@ at::Tensor ShareWork::taken_of(const at::Tensor &rows, const Remaining *remainin
     const int rank = group_->ledger->rank;
     switch (request_.kind) {
     case WIRESUM_ALL_GATHER:
+    case WIRESUM_SMALL_GATHER:
         return rows.reshape(-1);
+    case WIRESUM_SMALL_SCATTER:
+        return rows[request_.root].view({group_->ledger->size, -1})[rank];
     case WIRESUM_BROADCAST:
         return rows[remaining != nullptr ? remaining->place_of(request_.root, "broadcast") : request_.root];
     default:

@@ -27,10 +27,12 @@ constexpr std::chrono::microseconds kLook{20};
 // Bytes of results that there are none of: NaN in every type of floats, so that nobody takes them for a sum.
 constexpr int kNoResult = 0xFF;
 
-bool is_in_place(wiresum_kind kind) { return kind != WIRESUM_REDUCE_SCATTER && kind != WIRESUM_ALL_GATHER; }
+bool is_in_place(wiresum_kind kind) {
+    return kind == WIRESUM_ALL_REDUCE || kind == WIRESUM_REDUCE || kind == WIRESUM_BROADCAST;
+}
 
-at::Tensor pinned_for(const std::vector<at::Tensor> &tensors) {
-    const auto options = at::TensorOptions().dtype(tensors[0].scalar_type()).pinned_memory(true);
+at::Tensor pinned_for(const std::vector<at::Tensor> &tensors, at::ScalarType type) {
+    const auto options = at::TensorOptions().dtype(type).pinned_memory(true);
     return at::empty({static_cast<int64_t>(size_of(tensors).elements)}, options);
 }
 
@@ -79,10 +81,13 @@ void Staging::raise_failure() const {
 StagedWork::StagedWork(std::shared_ptr<Staging> staging, Request request, int rank, Carry carry)
     : ExplainedWork(rank, request.op_type, request.collective, request.inputs), staging_(std::move(staging)),
       request_(std::move(request)), carry_(std::move(carry)), device_(request_.inputs[0].device()),
-      takes_(takes_part(request_, rank)), source_(pinned_for(request_.inputs)),
-      sink_(is_in_place(request_.kind) ? source_ : pinned_for(request_.outputs)), flags_(kFlagCount),
-      is_back_(device_.type()), future_(c10::make_intrusive<c10::ivalue::Future>(
-                                    c10::ListType::create(c10::TensorType::get()), std::vector{device_})) {}
+      takes_(takes_part(request_, rank)),
+      source_(pinned_for(request_.inputs, request_.inputs[0].scalar_type())),
+      sink_(is_in_place(request_.kind) ? source_
+                                       : pinned_for(request_.outputs, request_.inputs[0].scalar_type())),
+      flags_(kFlagCount), is_back_(device_.type()),
+      future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                       std::vector{device_})) {}
 
 void StagedWork::start(const c10::intrusive_ptr<StagedWork> &work,
                        const std::shared_ptr<Submissions> &submissions) {

@@ -36,6 +36,10 @@ const char *title_of(wiresum_kind kind) {
         return "wiresum:broadcast";
     case WIRESUM_BARRIER:
         return "wiresum:barrier";
+    case WIRESUM_SMALL_GATHER:
+        return "wiresum:gather";
+    case WIRESUM_SMALL_SCATTER:
+        return "wiresum:scatter";
     default:
         return "wiresum:all_reduce";
     }
@@ -44,6 +48,7 @@ const char *title_of(wiresum_kind kind) {
 bool takes_part(const Request &request, int rank) {
     switch (request.kind) {
     case WIRESUM_REDUCE:
+    case WIRESUM_SMALL_GATHER:
         return request.root == rank;
     case WIRESUM_BROADCAST:
         return request.root != rank;
