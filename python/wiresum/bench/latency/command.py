@@ -92,7 +92,7 @@ class Options:
     {
         "latency": "",
         "latency-network": "--min-elements 1",
-        "latency-kinds": "--collectives broadcast,reduce,reduce_scatter,all_gather,gather,scatter --sizes 64B,1KiB,4KiB",
+        "latency-kinds": f"--collectives {','.join(COLLECTIVES[2:])} --sizes 64B,1KiB,4KiB",
     },
     quick="--workers 2 --sizes 4B,2KiB --calls 20 --runs 1",
 )
