@@ -100,6 +100,56 @@ def test_the_same_ranks_sum_as_often_as_the_plan_has_them_and_others_say_why_not
     assert "the group has 2 ranks, which are none of its 6 groups" in why
 
 
+def split_twice(ranks: list[list[int]]) -> list[str]:
+    """Where sums of a part of all ranks, of the same part made again, and of all go."""
+    reasons = []
+    create_group()
+    for _ in range(2):
+        part = dist.split_group(split_ranks=ranks)
+        reasons += [reason_in(part), reason_in()]
+        dist.destroy_process_group(part)
+    dist.destroy_process_group()
+    return reasons
+
+
+@pytest.mark.parametrize("ranks", [ROWS, COLUMNS], ids=["rows", "columns"])
+def test_parts_that_the_plan_names_are_in_the_network(meshed: World, ranks: list[list[int]]) -> None:
+    assert meshed.run(split_twice, ranks) == [[Reason.SUMMED] * 4] * SIZE
+
+
+def nested() -> list[str]:
+    """A part of a part, by their own ranks; the last rank is in neither."""
+    create_group()
+    reasons = []
+    part = dist.split_group(split_ranks=[[0, 1, 2]])
+    if dist.get_rank() < 3:
+        reasons = [reason_in(part)]
+        inner = dist.split_group(part, split_ranks=[[0, 1]])
+        if dist.get_rank() in TWICE:
+            assert dist.get_process_group_ranks(inner) == TWICE
+            reasons.append(reason_in(inner))
+    dist.destroy_process_group()
+    return reasons
+
+
+def test_a_part_of_a_part_has_the_network_too(meshed: World) -> None:
+    assert meshed.run(nested) == [[Reason.SUMMED] * 2] * 2 + [[Reason.SUMMED], []]
+
+
+def reversed_parts() -> tuple[str, str]:
+    create_group()
+    part = dist.split_group(split_ranks=[[1, 0], [3, 2]])
+    reason, why = reason_in(part), report().groups[-1].no_network
+    dist.destroy_process_group()
+    return reason, why
+
+
+def test_a_part_in_another_order_is_no_group_of_the_plan(meshed: World) -> None:
+    for reason, why in meshed.run(reversed_parts):
+        assert reason == Reason.NO_NETWORK
+        assert "none of its 6 groups" in why
+
+
 def hybrid(backend: str) -> tuple[list[float], dict[str, tuple[bool, bool]]]:
     """Losses of an unmodified HSDP training, and for each axis whether the network carried some of it, and Gloo."""
     create_group(backend)

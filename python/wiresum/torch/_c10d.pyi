@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from torch._C._distributed_c10d import Backend
+from torch._C._distributed_c10d import Backend, Store
 from torch.distributed import ProcessGroupGloo, Work
 
 REASONS: list[str]
@@ -90,13 +90,15 @@ def connected(
     afterwards: ProcessGroupGloo | None,
     replay_bytes: int | None,
     remake: Callable[[Sequence[int]], WiresumBackend],
+    split: Callable[[Store, Sequence[int], timedelta, str], WiresumBackend],
     loss_known_after: timedelta = ...,
 ) -> WiresumBackend:
     """Make the backend of a group that sums in the network, and by `afterwards` where it may go on without it.
 
     For that it keeps `replay_bytes` of collectives; None for all that are under way.
     A float32 takes `lane_bytes` on its way, an element of 16 bits `narrow_lane_bytes`. `remake` makes the group of all
-    ranks but some. What fails in Gloo waits `loss_known_after` for the name of a rank that is lost.
+    ranks but some, `split` that of some in this order, which meet in the store. What fails in Gloo waits
+    `loss_known_after` for the name of a rank that is lost.
     """
 
 def unconnected(
@@ -105,6 +107,7 @@ def unconnected(
     why: str,
     open_gloo: Callable[[str], ProcessGroupGloo],
     remake: Callable[[Sequence[int]], WiresumBackend],
+    split: Callable[[Store, Sequence[int], timedelta, str], WiresumBackend],
 ) -> WiresumBackend:
     """Make the backend of a group that uses Gloo alone."""
 

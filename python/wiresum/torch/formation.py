@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -75,10 +76,14 @@ class Members:
         )
 
     def without(self, excluded: Sequence[int]) -> Members:
-        """Those who are left, this one among them."""
-        left = [rank for rank in range(self.size) if rank not in excluded]
-        global_ranks = [self.global_ranks[rank] for rank in left] if self.global_ranks else []
-        return replace(self, rank=left.index(self.rank), size=len(left), global_ranks=global_ranks)
+        """Those who are left, this one among them. Of the default group they become the default group."""
+        left = self.only([rank for rank in range(self.size) if rank not in excluded])
+        return left if self.global_ranks else replace(left, global_ranks=[])
+
+    def only(self, ranks: Sequence[int]) -> Members:
+        """Some of them in this order, this one among them."""
+        global_ranks = [self.global_ranks[rank] if self.global_ranks else rank for rank in ranks]
+        return replace(self, rank=ranks.index(self.rank), size=len(ranks), global_ranks=global_ranks)
 
 
 @dataclass(frozen=True)
@@ -89,19 +94,18 @@ class Formation:
         tools: what it is made with.
         members: who is in it.
         store: where they meet, which no other group uses.
+        claims: where groups that exist at once claim jobs.
     """
 
     tools: Tools
     members: Members
     store: Store
+    claims: Store
 
-    def form(
-        self, claim: Claim | None = None, *, failure: WiresumError | None = None, seating: Seating | None = None
-    ) -> WiresumBackend:
+    def form(self, *, failure: WiresumError | None = None, seating: Seating | None = None) -> WiresumBackend:
         """Meets the other members and makes the backend of the group, in the network where all agree.
 
         Args:
-            claim: on the job, among groups that exist at once; by default those of this store.
             failure: what went wrong on this rank so far.
             seating: the plan, and this rank's worker of it, where the settings do not say so.
 
@@ -109,7 +113,7 @@ class Formation:
             WiresumError: the same on every member.
         """
         members = self.members
-        claim = claim or Claim(self.store, members.group)
+        claim = Claim(self.claims, members.group)
         meeting = Meeting(
             self.store, members.rank, members.size, self.tools.settings, members.timeout,
             global_ranks=members.global_ranks or None, seating=seating,
@@ -129,7 +133,16 @@ class Formation:
     def _without(self, seating: Seating | None, excluded: Sequence[int]) -> WiresumBackend:
         """The group of all but these ranks, each on its seat of before."""
         store = PrefixStore(f"without/{','.join(map(str, sorted(excluded)))}", self.store)
-        return replace(self, members=self.members.without(excluded), store=store).form(seating=seating)
+        members = self.members.without(excluded)
+        return replace(self, members=members, store=store, claims=store).form(seating=seating)
+
+    def _split(self, store: Store, ranks: Sequence[int], timeout: timedelta, group: str) -> WiresumBackend:
+        """A part of the group, which is one of the plan's groups or not, as one of `new_group()` is.
+
+        The store may be this group's connection, which waits in it would keep from others.
+        """
+        members = replace(self.members.only(ranks), timeout=timeout, group=group)
+        return replace(self, members=members, store=store_of_this_life(store.clone(), members)).form()
 
     def _unconnected(self, why_not: str, remake: Callable[[Sequence[int]], WiresumBackend]) -> WiresumBackend:
         """A group without the network is worth a warning, unless another one has it."""
@@ -142,6 +155,7 @@ class Formation:
             why=why_not,
             open_gloo=self._gloo,
             remake=remake,
+            split=self._split,
         )
         return backend
 
@@ -166,6 +180,7 @@ class Formation:
             afterwards=self._gloo("afterwards") if connection.may_leave or meeting.replays else None,
             replay_bytes=settings.replay_bytes if meeting.replays else None,
             remake=remake,
+            split=self._split,
             loss_known_after=timedelta(seconds=settings.dead_after_s + LOSS_TOLD_S if tells_losses else 0),
         )
         connection.keep_books(backend.ledger)
@@ -183,3 +198,14 @@ class Formation:
         gloo.options.global_ranks_in_group = members.global_ranks
         gloo.options.group_name = cast("GroupName", members.group)
         return gloo
+
+
+def store_of_this_life(store: Store, members: Members) -> Store:
+    """A part of the group's store that no earlier group of the same name has used.
+
+    A program may destroy its groups and create them again in the same store. Each rank counts the lives of the group of
+    this name and these members, so the counts of all members are equal.
+    """
+    who = hashlib.sha256(repr(members.global_ranks).encode()).hexdigest()[:16]
+    life = store.add(f"life/{who}/{members.rank}", 1)
+    return PrefixStore(f"life/{who}/{life}", store)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from functools import cache
 from types import ModuleType
@@ -20,8 +19,7 @@ from wiresum.errors import (
     WorkerLostError,
 )
 from wiresum.torch import extension, reconfigurable
-from wiresum.torch.connection import Claim
-from wiresum.torch.formation import Formation, Members, Tools
+from wiresum.torch.formation import Formation, Members, Tools, store_of_this_life
 from wiresum.torch.settings import Settings, misspelt
 
 if TYPE_CHECKING:
@@ -50,8 +48,8 @@ def create(options: Any, _backend_options: object | None = None) -> Backend:
         if failure is not None:
             raise failure
         return reconfigurable.create(tools, members)
-    claim = Claim(_store_of_all_groups(options), members.group)
-    return Formation(tools, members, _store_of_this_life(options)).form(claim, failure=failure)
+    store = store_of_this_life(options.store, members)
+    return Formation(tools, members, store, _store_of_all_groups(options)).form(failure=failure)
 
 
 def prepare() -> tuple[Tools, WiresumError | None]:
@@ -64,17 +62,6 @@ def prepare() -> tuple[Tools, WiresumError | None]:
         return Tools(ModuleType("missing"), Settings()), error
     native.set_error_types(MismatchError, CollectiveTimeoutError, WorkerLostError, CollectiveError)
     return Tools(native, settings), None
-
-
-def _store_of_this_life(options: Any) -> Store:
-    """A part of the group's store that no earlier group of the same name has used.
-
-    A program may destroy its groups and create them again in the same store. Each rank counts the lives of the group of
-    this name and these members, so the counts of all members are equal.
-    """
-    members = hashlib.sha256(repr(options.global_ranks_in_group).encode()).hexdigest()[:16]
-    life = options.store.add(f"life/{members}/{options.group_rank}", 1)
-    return PrefixStore(f"life/{members}/{life}", options.store)
 
 
 def _store_of_all_groups(options: Any) -> Store:

@@ -79,7 +79,8 @@ class Rendezvous:
         self._used.add(uuid)
         rank = handles.index(self.handle())
         members = replace(self._members, rank=rank, size=len(handles), timeout=timeout, global_ranks=[])
-        return Formation(self._tools, members, PrefixStore(str(uuid), self._store_of(handles[0], timeout))).form()
+        store = PrefixStore(str(uuid), self._store_of(handles[0], timeout))
+        return Formation(self._tools, members, store, store).form()
 
     def _store_of(self, handle: str, timeout: timedelta) -> Store:
         if handle == self._handle:

@@ -63,7 +63,7 @@ class ProcessGroupWiresum(NotesErrors):
         tools, failure = prepare()
         name = f"torchft quorum {self._quorum_id}"
         members = Members(rank, world_size, self._timeout, [], name)
-        backend = Formation(tools, members, store).form(failure=failure)
+        backend = Formation(tools, members, store, store).form(failure=failure)
         group = ProcessGroup(store, rank, world_size)
         group._set_default_backend(ProcessGroup.BackendType.CUSTOM)
         for device in ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]:

@@ -93,9 +93,10 @@ std::optional<Tensors> shares_of(const Tensors &inputs, const Tensors &outputs, 
 
 WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
                                std::optional<Network> network, std::string no_network, OpenGloo open_gloo,
-                               Remake remake)
+                               Remake remake, Split split)
     : Backend(inner->getRank(), inner->getSize()), network_(std::move(network)),
-      open_gloo_(std::move(open_gloo)), remake_(std::move(remake)), largest_share_(share_limit(network_)),
+      open_gloo_(std::move(open_gloo)), remake_(std::move(remake)), split_(std::move(split)),
+      largest_share_(share_limit(network_)),
       group_(context_for(std::move(inner), network_, std::move(no_network))), timeout_(timeout),
       submissions_(
           std::make_shared<Submissions>(network_ ? network_->engine : nullptr, agreeing_by(open_gloo_))) {
@@ -509,12 +510,11 @@ std::shared_ptr<Crossing> WiresumBackend::crossing() const {
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr<c10d::Store> &store,
                                                         const std::vector<int> &ranks,
                                                         const c10::intrusive_ptr<Options> &options) {
-    auto part = inner()->split(store, ranks, options);
-    if (!part) {
+    TORCH_CHECK(split_, "wiresum: this group cannot be split, as it was merged from others.");
+    if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) {
         return nullptr; // this rank is in none of the parts
     }
-    return c10::make_intrusive<WiresumBackend>(std::move(part), timeout_.load(), std::nullopt,
-                                               "it was split from another group", nullptr, nullptr);
+    return split_(store, {ranks.begin(), ranks.end()}, options->timeout, options->group_name);
 }
 
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::merge(const c10::intrusive_ptr<c10d::Store> &store,
@@ -522,12 +522,12 @@ c10::intrusive_ptr<c10d::Backend> WiresumBackend::merge(const c10::intrusive_ptr
                                                         const int &rank, const int &size) {
     return c10::make_intrusive<WiresumBackend>(inner()->merge(store, options, rank, size), timeout_.load(),
                                                std::nullopt, "it was merged from other groups", nullptr,
-                                               nullptr);
+                                               nullptr, nullptr);
 }
 
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::shrink(const std::vector<int64_t> &excluded, int /*flags*/,
                                                          const c10::intrusive_ptr<Options> & /*options*/) {
-    TORCH_CHECK(remake_, "wiresum: this group cannot shrink, as it was split from another one.");
+    TORCH_CHECK(remake_, "wiresum: this group cannot shrink, as it was merged from others.");
     abort();
     return remake_(excluded);
 }

@@ -74,9 +74,15 @@ class WiresumBackend final : public c10d::Backend {
     // Makes the group of all ranks but these.
     using Remake = std::function<c10::intrusive_ptr<c10d::Backend>(std::vector<int64_t> excluded)>;
 
+    // Makes a group of some ranks in this order, this one among them, which meet in the store.
+    using Split = std::function<c10::intrusive_ptr<c10d::Backend>(
+        c10::intrusive_ptr<c10d::Store>, std::vector<int64_t> ranks, std::chrono::milliseconds timeout,
+        std::string name)>;
+
     // A group without a network says why in `no_network`.
     WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                   std::optional<Network> network, std::string no_network, OpenGloo open_gloo, Remake remake);
+                   std::optional<Network> network, std::string no_network, OpenGloo open_gloo, Remake remake,
+                   Split split);
     ~WiresumBackend() override;
 
     const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
@@ -151,8 +157,9 @@ class WiresumBackend final : public c10d::Backend {
     void abort() override;
     void shutdown() override;
 
-    // Groups made from this one. They are not connected to the network.
-    bool supportsSplitting() const override { return inner()->supportsSplitting(); }
+    // Groups made from this one: parts of it have the network where the plan has a job for them, merged ones
+    // have none, and cannot be split.
+    bool supportsSplitting() const override { return split_ != nullptr; }
     c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store> &store,
                                       const std::vector<int> &ranks,
                                       const c10::intrusive_ptr<Options> &options) override;
@@ -194,6 +201,7 @@ class WiresumBackend final : public c10d::Backend {
     const std::optional<Network> network_;
     const OpenGloo open_gloo_;
     const Remake remake_;
+    const Split split_;
     const int64_t largest_share_; // as in Ability; read before the engine is closed
     const std::shared_ptr<GroupContext> group_;
     std::atomic<std::chrono::milliseconds> timeout_;

@@ -85,6 +85,11 @@ std::function<c10::intrusive_ptr<c10d::Backend>(Arguments...)> making(py::object
     };
 }
 
+WiresumBackend::Split splitting(py::object split) {
+    return making<c10::intrusive_ptr<c10d::Store>, std::vector<int64_t>, std::chrono::milliseconds,
+                  std::string>(std::move(split));
+}
+
 const wiresum_engine_abi *engine_in(const py::capsule &capsule) {
     const auto *engine =
         static_cast<const wiresum_engine_abi *>(PyCapsule_GetPointer(capsule.ptr(), WIRESUM_ENGINE_CAPSULE));
@@ -103,7 +108,7 @@ connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_p
           std::chrono::milliseconds timeout, const py::capsule &engine, int64_t min_elements,
           int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_gloo, py::object close,
           const c10::intrusive_ptr<c10d::Backend> &afterwards, std::optional<uint64_t> replay_bytes,
-          py::object remake, std::chrono::milliseconds loss_known_after) {
+          py::object remake, py::object split, std::chrono::milliseconds loss_known_after) {
     const LaneBytes bytes{lane_bytes, narrow_lane_bytes};
     Network network{engine_in(engine),
                     fallback,
@@ -114,17 +119,17 @@ connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_p
                     loss_known_after,
                     replay_bytes,
                     closing(std::move(close))};
-    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(network), std::string(),
-                                               making<std::string>(std::move(open_gloo)),
-                                               making<std::vector<int64_t>>(std::move(remake)));
+    return c10::make_intrusive<WiresumBackend>(
+        inner, timeout, std::move(network), std::string(), making<std::string>(std::move(open_gloo)),
+        making<std::vector<int64_t>>(std::move(remake)), splitting(std::move(split)));
 }
 
 c10::intrusive_ptr<c10d::Backend> unconnected(const c10::intrusive_ptr<c10d::Backend> &inner,
                                               std::chrono::milliseconds timeout, std::string why,
-                                              py::object open_gloo, py::object remake) {
-    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::nullopt, std::move(why),
-                                               making<std::string>(std::move(open_gloo)),
-                                               making<std::vector<int64_t>>(std::move(remake)));
+                                              py::object open_gloo, py::object remake, py::object split) {
+    return c10::make_intrusive<WiresumBackend>(
+        inner, timeout, std::nullopt, std::move(why), making<std::string>(std::move(open_gloo)),
+        making<std::vector<int64_t>>(std::move(remake)), splitting(std::move(split)));
 }
 
 c10::intrusive_ptr<c10d::Backend> reconfigurable(int rank, int size, std::chrono::milliseconds timeout,
@@ -242,10 +247,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
                py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"),
                py::arg("narrow_lane_bytes"), py::arg("copies"), py::arg("open_gloo"), py::arg("close"),
-               py::arg("afterwards"), py::arg("replay_bytes"), py::arg("remake"),
+               py::arg("afterwards"), py::arg("replay_bytes"), py::arg("remake"), py::arg("split"),
                py::arg("loss_known_after") = std::chrono::milliseconds(0));
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
-               py::arg("open_gloo"), py::arg("remake"));
+               py::arg("open_gloo"), py::arg("remake"), py::arg("split"));
     module.def("reconfigurable", &reconfigurable, py::arg("rank"), py::arg("size"), py::arg("timeout"),
                py::arg("handle"), py::arg("meet"));
     module.def("ledgers", &Ledger::all);
