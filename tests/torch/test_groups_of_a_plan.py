@@ -117,14 +117,26 @@ def test_parts_that_the_plan_names_are_in_the_network(meshed: World, ranks: list
     assert meshed.run(split_twice, ranks) == [[Reason.SUMMED] * 4] * SIZE
 
 
+def bound_to_a_device() -> list[str]:
+    """PyTorch asks the backends of such groups to take part in groups that they are not in."""
+    create_group(device_id=torch.device("cpu:0"))
+    reasons = [reason_in(), reason_in(_each(ROWS)), reason_in(dist.split_group(split_ranks=COLUMNS))]
+    dist.destroy_process_group()
+    return reasons
+
+
+def test_groups_bound_to_a_device_have_parts(meshed: World) -> None:
+    assert meshed.run(bound_to_a_device) == [[Reason.SUMMED] * 3] * SIZE
+
+
 def nested() -> list[str]:
     """A part of a part, by their own ranks; the last rank is in neither."""
     create_group()
     reasons = []
-    part = dist.split_group(split_ranks=[[0, 1, 2]])
+    part: Any = dist.split_group(split_ranks=[[0, 1, 2]])
     if dist.get_rank() < 3:
         reasons = [reason_in(part)]
-        inner = dist.split_group(part, split_ranks=[[0, 1]])
+        inner: Any = dist.split_group(part, split_ranks=[[0, 1]])
         if dist.get_rank() in TWICE:
             assert dist.get_process_group_ranks(inner) == TWICE
             reasons.append(reason_in(inner))

@@ -6,6 +6,8 @@ from datetime import timedelta
 from torch._C._distributed_c10d import Backend, Store
 from torch.distributed import ProcessGroupGloo, Work
 
+import torch
+
 REASONS: list[str]
 ENGINE_ABI_VERSION: int
 
@@ -75,6 +77,9 @@ class WiresumBackend(Backend):
     @property
     def crossing(self) -> Crossing | None:
         """The ways out of the network and back; None where there are none. It does not keep the backend."""
+
+    def perform_nocolor_split(self, device: torch.device) -> None:
+        """Do nothing, on ranks that are not in a new part of a group that is bound to a device."""
 
 def connected(
     inner: ProcessGroupGloo,
