@@ -183,18 +183,20 @@ def test_objects_are_copied(copying: World) -> None:
 
 
 def of_other_forms() -> list[Reason]:
-    """What is not copied, although the plan has copies: nothing is exchanged as a share, and Gloo gathers at a root."""
+    """What is not copied, although the plan has copies: shares hold nothing at all, and what little a root gathers."""
     rank, size = dist.get_rank(), dist.get_world_size()
     empty = dist.broadcast(torch.empty(0), 0, async_op=True)
-    gathered = [torch.empty(2) for _ in range(size)] if rank == 0 else None
-    to_root = dist.gather(torch.ones(2), gathered, dst=0, async_op=True)
-    for work in (empty, to_root):
+    works = [empty]
+    for length in (2, 5000):
+        gathered = [torch.empty(length) for _ in range(size)] if rank == 0 else None
+        works.append(dist.gather(torch.ones(length), gathered, dst=0, async_op=True))
+    for work in works:
         work.wait()
-    return [explain(work) for work in (empty, to_root)]
+    return [explain(work) for work in works]
 
 
 def test_other_forms_are_not_copied(copying: World) -> None:
-    expected = [Reason.SHARED, Reason.COLLECTIVE]
+    expected = [Reason.SHARED, Reason.SHARED, Reason.COLLECTIVE]
     assert copying.run(of_other_forms) == [expected] * copying.size
 
 

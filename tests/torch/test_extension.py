@@ -152,9 +152,13 @@ def test_it_refuses_an_engine_of_another_version() -> None:
     another = new(ctypes.addressof(abi), b"another", None)
     connected = extension.load().connected
     with pytest.raises(RuntimeError, match="speaks version 99"):
-        connected(gloo, gloo, timedelta(1), capsule, 1, 4, 4, False, lambda: gloo, lambda: None, None, None, print)
+        connected(
+            gloo, gloo, timedelta(1), capsule, 1, 4, 4, False, lambda: gloo, lambda: None, None, None, print, print
+        )
     with pytest.raises(ValueError, match="incorrect name"):
-        connected(gloo, gloo, timedelta(1), another, 1, 4, 4, False, lambda: gloo, lambda: None, None, None, print)
+        connected(
+            gloo, gloo, timedelta(1), another, 1, 4, 4, False, lambda: gloo, lambda: None, None, None, print, print
+        )
 
 
 def test_a_home_that_cannot_be_written_is_told_with_the_way_out(
