@@ -12,6 +12,7 @@ import mock_engine
 import pytest
 import torch.distributed as dist
 from mock_engine import NOT_SERVED, Fault, MockEngine
+from torch._C._distributed_c10d import AllgatherOptions
 from world import Failure, World
 
 import torch
@@ -88,6 +89,32 @@ def listed(length: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.cat(outputs)
 
 
+def coalesced(length: int, dtype: torch.dtype) -> torch.Tensor:
+    """Several tensors in one collective, one of them empty."""
+    owns = [any_bits(length, dtype), any_bits(0, dtype), any_bits(3, dtype)]
+    outputs = [torch.empty(own.numel() * dist.get_world_size(), dtype=dtype) for own in owns]
+    copied(current.all_gather_single_coalesced(outputs, owns, AllgatherOptions()))
+    return torch.cat(outputs)
+
+
+def coalesced_lists(length: int, dtype: torch.dtype) -> torch.Tensor:
+    owns = [any_bits(3, dtype), any_bits(length, dtype)]
+    outputs = [[torch.empty_like(own) for own in owns] for _ in range(dist.get_world_size())]
+    copied(current.allgather_coalesced(outputs, owns, AllgatherOptions()))
+    return torch.cat([output for of_rank in outputs for output in of_rank])
+
+
+def managed(length: int, dtype: torch.dtype) -> torch.Tensor:
+    """As programs write it."""
+    owns = [any_bits(length, dtype), any_bits(5, dtype)]
+    outputs = [torch.empty(own.numel() * dist.get_world_size(), dtype=dtype) for own in owns]
+    with dist._coalescing_manager(current, async_ops=True) as manager:  # type: ignore[attr-defined]
+        for output, own in zip(outputs, owns, strict=True):
+            dist.all_gather_into_tensor(output, own, current)
+    manager.wait()
+    return torch.cat(outputs)
+
+
 def from_a_root(length: int, dtype: torch.dtype) -> torch.Tensor:
     tensor = any_bits(length, dtype)
     copied(dist.broadcast(tensor, ROOT, current, async_op=True))
@@ -105,7 +132,8 @@ def from_a_root_by_columns(length: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 FORMS: tuple[Callable[..., torch.Tensor], ...] = (
-    single, in_place, from_the_first_place, columns, listed, from_a_root, from_a_root_by_columns,
+    single, in_place, from_the_first_place, columns, listed, coalesced, coalesced_lists, managed, from_a_root,
+    from_a_root_by_columns,
 )  # fmt: skip
 
 

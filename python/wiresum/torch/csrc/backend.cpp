@@ -65,28 +65,39 @@ Tensors flattened(const std::vector<Tensors> &lists) {
     return all;
 }
 
-// The shares of several inputs, all of rank 0 first; none if an input is not a share of its output for each
-// rank.
-std::optional<Tensors> shares_of(const Tensors &inputs, const Tensors &outputs, int ranks) {
-    if (inputs.size() != outputs.size()) {
+// The shares of several tensors, all of rank 0 first; none if a tensor has not as many elements as its share
+// has on all ranks together.
+std::optional<Tensors> shares_of(const Tensors &wholes, const Tensors &shares, int ranks) {
+    if (wholes.size() != shares.size()) {
         return std::nullopt;
     }
     Tensors flat;
-    for (size_t index = 0; index < inputs.size(); ++index) {
-        const at::Tensor &input = inputs[index];
-        if (input.layout() != at::kStrided || input.numel() != outputs[index].numel() * ranks) {
+    for (size_t index = 0; index < wholes.size(); ++index) {
+        const at::Tensor &whole = wholes[index];
+        if (whole.layout() != at::kStrided || whole.numel() != shares[index].numel() * ranks) {
             return std::nullopt;
         }
-        flat.push_back(input.reshape(-1)); // a copy, where the input is not contiguous
+        flat.push_back(whole.reshape(-1)); // a copy, where it is not contiguous
     }
-    Tensors shares;
+    Tensors pieces;
     for (int rank = 0; rank < ranks; ++rank) {
         for (size_t index = 0; index < flat.size(); ++index) {
-            const int64_t length = outputs[index].numel();
-            shares.push_back(flat[index].narrow(0, rank * length, length));
+            const int64_t length = shares[index].numel();
+            pieces.push_back(flat[index].narrow(0, rank * length, length));
         }
     }
-    return shares;
+    return pieces;
+}
+
+bool are_contiguous(const Tensors &tensors) {
+    return std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor &t) { return t.is_contiguous(); });
+}
+
+// Whether tensors are as long as those beside them.
+bool are_as_long(const Tensors &tensors, const Tensors &others) {
+    return std::equal(
+        tensors.begin(), tensors.end(), others.begin(), others.end(),
+        [](const at::Tensor &one, const at::Tensor &other) { return one.numel() == other.numel(); });
 }
 
 } // namespace
@@ -228,6 +239,26 @@ WorkPtr WiresumBackend::all_gather_single(at::Tensor &output, at::Tensor &input,
                      c10d::ReduceOp(),
                      timeout_of(options.timeout)},
                     output.numel() == input.numel() * getSize());
+}
+
+WorkPtr WiresumBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
+                                            const c10d::AllgatherOptions &options) {
+    const auto is_whole = [&inputs](const Tensors &of_rank) { return are_as_long(of_rank, inputs); };
+    const bool is_even = outputs.size() == static_cast<size_t>(getSize()) &&
+                         std::all_of(outputs.begin(), outputs.end(), is_whole);
+    return carry_or([&] { return inner()->allgather_coalesced(outputs, inputs, options); },
+                    {WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced", inputs,
+                     flattened(outputs), c10d::ReduceOp(), timeout_of(options.timeout)},
+                    is_even);
+}
+
+WorkPtr WiresumBackend::all_gather_single_coalesced(Tensors &outputs, Tensors &inputs,
+                                                    const c10d::AllgatherOptions &options) {
+    const auto shares = are_contiguous(outputs) ? shares_of(outputs, inputs, getSize()) : std::nullopt;
+    return carry_or([&] { return inner()->all_gather_single_coalesced(outputs, inputs, options); },
+                    {WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
+                     inputs, shares.value_or(outputs), c10d::ReduceOp(), timeout_of(options.timeout)},
+                    shares.has_value());
 }
 
 WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
@@ -392,18 +423,6 @@ WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::Allreduce
     ledger()->count(row_of("all_reduce", tensors, options.reduceOp, Reason::Layout), size_of(tensors));
     return delegate([&] { return inner()->allreduce_sparse(tensors, options); }, "all_reduce",
                     Reason::Layout);
-}
-
-WorkPtr WiresumBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
-                                            const c10d::AllgatherOptions &options) {
-    return count_and_delegate([&] { return inner()->allgather_coalesced(outputs, inputs, options); },
-                              "all_gather_coalesced", inputs);
-}
-
-WorkPtr WiresumBackend::all_gather_single_coalesced(Tensors &outputs, Tensors &inputs,
-                                                    const c10d::AllgatherOptions &options) {
-    return count_and_delegate([&] { return inner()->all_gather_single_coalesced(outputs, inputs, options); },
-                              "all_gather_single_coalesced", inputs);
 }
 
 WorkPtr WiresumBackend::all_to_all_single(at::Tensor &output, at::Tensor &input,

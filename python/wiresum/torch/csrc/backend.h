@@ -116,6 +116,12 @@ class WiresumBackend final : public c10d::Backend {
                                              const c10d::AllgatherOptions &options) override;
     c10::intrusive_ptr<c10d::Work> all_gather_single(at::Tensor &output, at::Tensor &input,
                                                      const c10d::AllgatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work> allgather_coalesced(std::vector<std::vector<at::Tensor>> &outputs,
+                                                       std::vector<at::Tensor> &inputs,
+                                                       const c10d::AllgatherOptions &options) override;
+    c10::intrusive_ptr<c10d::Work>
+    all_gather_single_coalesced(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
+                                const c10d::AllgatherOptions &options) override;
     c10::intrusive_ptr<c10d::Work> gather(std::vector<std::vector<at::Tensor>> &outputs,
                                           std::vector<at::Tensor> &inputs,
                                           const c10d::GatherOptions &options) override;
@@ -128,12 +134,6 @@ class WiresumBackend final : public c10d::Backend {
     // Those that Gloo takes.
     c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
                                                     const c10d::AllreduceOptions &options) override;
-    c10::intrusive_ptr<c10d::Work> allgather_coalesced(std::vector<std::vector<at::Tensor>> &outputs,
-                                                       std::vector<at::Tensor> &inputs,
-                                                       const c10d::AllgatherOptions &options) override;
-    c10::intrusive_ptr<c10d::Work>
-    all_gather_single_coalesced(std::vector<at::Tensor> &outputs, std::vector<at::Tensor> &inputs,
-                                const c10d::AllgatherOptions &options) override;
     c10::intrusive_ptr<c10d::Work> all_to_all_single(at::Tensor &output, at::Tensor &input,
                                                      std::vector<int64_t> &output_sizes,
                                                      std::vector<int64_t> &input_sizes,
