@@ -1,5 +1,6 @@
 """Groups of commands: help as a table of contents, and what to write where a line is wrong."""
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -114,7 +115,7 @@ class Section(typer.Typer):
         return super().command(name, **{"cls": Command, **settings})
 
 
-class Listed(Contents):
+class Listed(Contents, ABC):
     """Commands of a table, each made when it is asked for: to import all of them takes longer than help may.
 
     Attributes:
@@ -127,9 +128,9 @@ class Listed(Contents):
         super().__init__(**settings)
         self.commands: Any = dict.fromkeys(self.known)  # names alone: typer lists them, and hints at the nearest
 
+    @abstractmethod
     def made(self, name: str) -> Any:
         """The command that a name of the table stands for."""
-        raise NotImplementedError
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One of them; None if there is no such command."""

@@ -79,7 +79,7 @@ class WiresumBackend(Backend):
         """The ways out of the network and back; None where there are none. It does not keep the backend."""
 
     def perform_nocolor_split(self, device: torch.device) -> None:
-        """Do nothing, on ranks that are not in a new part of a group that is bound to a device."""
+        """Do nothing: PyTorch calls it on ranks outside a new group, where the default group is bound to a device."""
 
 def connected(
     inner: ProcessGroupGloo,

@@ -139,7 +139,8 @@ class Formation:
     def _split(self, store: Store, ranks: Sequence[int], timeout: timedelta, group: str) -> WiresumBackend:
         """A part of the group, which is one of the plan's groups or not, as one of `new_group()` is.
 
-        The store may be this group's connection, which waits in it would keep from others.
+        PyTorch may hand in this group's own connection to the store. A wait on it would block the group, so the part
+        gets another one.
         """
         members = replace(self.members.only(ranks), timeout=timeout, group=group)
         return replace(self, members=members, store=store_of_this_life(store.clone(), members)).form()

@@ -37,7 +37,8 @@ _EXPLANATIONS = {
     Reason.SUMMED: "It was summed in the network.",
     Reason.MISSED: "It was summed in the network without this rank, whose values came too late for it.",
     Reason.COPIED: "It was copied by the network.",
-    Reason.SHARED: "The bytes of all ranks came in one exchange with the network, and each rank reduced them itself.",
+    Reason.SHARED: "The bytes of all ranks came in one exchange with the network, and each rank took or reduced what "
+    "it needs.",
     Reason.COLLECTIVE: "Gloo did it: the network takes all_reduce, reduce and reduce_scatter, and all_gather and "
     "broadcast where the plan has copies.",
     Reason.ELEMENT_TYPE: "Gloo summed it: the network takes float32, float16 and bfloat16 only.",

@@ -20,8 +20,11 @@ from wiresum.commandline.groups import repeated, text
 from wiresum.plan.choices import FLOAT32_BYTES, Engine
 from wiresum.torch.settings import DEFAULT_MIN_ELEMENTS
 
-COLLECTIVES = ("barrier", "all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather", "gather", "scatter")
-"""What can be timed. Of a reduce-scatter the size is that of the input, of an all-gather that of each rank's share."""
+USUAL = ("barrier", "all_reduce")
+OTHERS = ("broadcast", "reduce", "reduce_scatter", "all_gather", "gather", "scatter")
+COLLECTIVES = (*USUAL, *OTHERS)
+"""What can be timed. Sizes of an all-gather and a gather are those of a rank's share, of all others those of the whole
+tensor."""
 DEFAULT_SIZES = "4B,64B,256B,1020B,1KiB,2KiB"
 """One element to 512: 1020 B is the largest tensor that goes to Gloo by default, 1 KiB the smallest that does not."""
 
@@ -68,7 +71,7 @@ class Options:
     )
     collectives: Annotated[
         tuple[str, ...], typer.Option("--collectives", help=f"What to time, comma-separated: {', '.join(COLLECTIVES)}")
-    ] = text("barrier,all_reduce", parse_collectives)
+    ] = text(",".join(USUAL), parse_collectives)
     sizes: Annotated[
         tuple[int, ...], typer.Option("--sizes", help="Sizes of a rank's float32 tensor, comma-separated")
     ] = text(DEFAULT_SIZES, parse_floats)
@@ -92,7 +95,7 @@ class Options:
     {
         "latency": "",
         "latency-network": "--min-elements 1",
-        "latency-kinds": f"--collectives {','.join(COLLECTIVES[2:])} --sizes 64B,1KiB,4KiB",
+        "latency-kinds": f"--collectives {','.join(OTHERS)} --sizes 64B,1KiB,4KiB",
     },
     quick="--workers 2 --sizes 4B,2KiB --calls 20 --runs 1",
 )

@@ -74,7 +74,6 @@ class Calls:
             "gather": torch.empty_like(gathered), "scatter": torch.empty(part),
         }  # fmt: skip
         self._output = outputs.get(collective, self._tensor)
-        self._pieces = {"gather": self._output, "scatter": self._tensor}.get(collective)
 
     def run(self, calls: int) -> list[tuple[float, dist.Work]]:
         """Seconds of each call on this rank, and its handle.
@@ -116,16 +115,14 @@ class Calls:
         return dist.all_gather_into_tensor(self._output, self._tensor, group=self._group, async_op=True)
 
     def _gather(self) -> Any:
-        return dist.gather(self._tensor, self._of_root(), 0, group=self._group, async_op=True)
+        return dist.gather(self._tensor, self._pieces(self._output), 0, group=self._group, async_op=True)
 
     def _scatter(self) -> Any:
-        return dist.scatter(self._output, self._of_root(), 0, group=self._group, async_op=True)
+        return dist.scatter(self._output, self._pieces(self._tensor), 0, group=self._group, async_op=True)
 
-    def _of_root(self) -> list[torch.Tensor] | None:
-        """A tensor for each rank, which the root alone passes."""
-        if self._pieces is None or self._group.rank() != 0:
-            return None
-        return list(self._pieces.chunk(self._group.size()))
+    def _pieces(self, whole: torch.Tensor) -> list[torch.Tensor] | None:
+        """One for each rank, which the root alone passes."""
+        return list(whole.chunk(self._group.size())) if self._group.rank() == 0 else None
 
 
 def measure(calls: Calls, task: Task, backend: str, starts: Starts) -> dict[str, Any]:

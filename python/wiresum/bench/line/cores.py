@@ -16,7 +16,7 @@ from pathlib import Path
 from wiresum.errors import TestbedError
 
 PERIOD_US = 5000
-"""Between two gifts of a share: less than packets on their way last, so that ranks seldom wait for a pause."""
+"""Microseconds after which a thread has its share again: shorter than packets are under way, so ranks seldom wait."""
 ENGINE = "wiresum-"
 """How the names of the engine's threads begin."""
 

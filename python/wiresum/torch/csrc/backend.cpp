@@ -89,11 +89,12 @@ std::optional<Tensors> shares_of(const Tensors &wholes, const Tensors &shares, i
     return pieces;
 }
 
+// Whether results can be written to parts of these.
 bool are_contiguous(const Tensors &tensors) {
-    return std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor &t) { return t.is_contiguous(); });
+    return std::all_of(tensors.begin(), tensors.end(),
+                       [](const at::Tensor &t) { return t.layout() == at::kStrided && t.is_contiguous(); });
 }
 
-// Whether tensors are as long as those beside them.
 bool are_as_long(const Tensors &tensors, const Tensors &others) {
     return std::equal(
         tensors.begin(), tensors.end(), others.begin(), others.end(),
@@ -304,9 +305,7 @@ WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
 bool WiresumBackend::is_rank(int64_t root) const { return root >= 0 && root < getSize(); }
 
 bool WiresumBackend::are_shares(const Tensors &tensors, const at::Tensor &share) const {
-    const auto is_share = [&share](const at::Tensor &tensor) { return tensor.numel() == share.numel(); };
-    return tensors.size() == static_cast<size_t>(getSize()) &&
-           std::all_of(tensors.begin(), tensors.end(), is_share);
+    return are_as_long(tensors, Tensors(getSize(), share));
 }
 
 WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool is_ours) {

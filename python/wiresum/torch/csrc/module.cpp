@@ -230,7 +230,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("crossing", &WiresumBackend::crossing)
         .def_property_readonly("inner", &WiresumBackend::inner)
         // What PyTorch calls on ranks that are not in a `new_group()`, where the default group is bound to a
-        // device. Those who are need none of them.
+        // device. Ranks that are in it do not wait for these.
         .def("perform_nocolor_split", [](const WiresumBackend &, const py::object &) {}, py::arg("device"));
 
     py::class_<ReconfigurableBackend, c10d::Backend, UnlockedHolder<ReconfigurableBackend>>(
