@@ -7,6 +7,7 @@ use crate::codec::{self, Codec};
 use crate::element::{Element, ElementType};
 use crate::instructions::{self, Instructions};
 use crate::lane::{I16Be, I16Le, I32Be, I32Le};
+use crate::packed::Rounding;
 
 /// The lowest exponent a fragment can have, that of a fragment of zeros: what the header's field holds.
 pub const MIN_EXPONENT: i32 = i8::MIN as i32;
@@ -50,7 +51,7 @@ pub enum FormatError {
     },
     /// The lanes are too narrow for the workers.
     #[error("{workers} workers do not fit {bits}-bit lanes: from 1 to {most} do{remedy}",
-        remedy = if *bits == 16 { "; use 32-bit lanes" } else { "" })]
+        remedy = match bits { 8 => "; use 16-bit lanes", 16 => "; use 32-bit lanes", _ => "" })]
     Workers {
         /// Workers asked for.
         workers: u32,
@@ -59,6 +60,9 @@ pub enum FormatError {
         /// Most workers whose sum leaves enough bits to each.
         most: u32,
     },
+    /// Lanes hold several numbers only with exponents.
+    #[error("8 bits are too few for the fixed factor of the codec `{0}`: use the codec `block`")]
+    Packed(Codec),
 }
 
 /// How the values of a job are represented on the wire. All its participants use the same one.
@@ -66,6 +70,8 @@ pub enum FormatError {
 pub struct Format {
     codec: Codec,
     lanes: LaneType,
+    /// Bits of a number: those of a lane, or 8 where several share one.
+    bits: u32,
     workers: u32,
     /// Workers that a sum stands for.
     ranks: u32,
@@ -93,9 +99,15 @@ impl Format {
     /// [`FormatError::Workers`] unless there is one worker, and at most 2²³ on 32-bit lanes, 128 on 16-bit lanes.
     pub fn new(codec: Codec, lanes: LaneType, workers: u32) -> Result<Self, FormatError> {
         let bits = 8 * lanes.width() as u32;
-        let most = 1 << (bits - 1 - MIN_VALUE_BITS);
+        let format = Self { codec, lanes, bits, workers, ranks: workers, participants: workers };
+        format.with_numbers_of(bits, MIN_VALUE_BITS)
+    }
+
+    /// The same with so many bits for a number, of which a value has to have some, if the workers leave it these.
+    pub(crate) fn with_numbers_of(self, bits: u32, least: u32) -> Result<Self, FormatError> {
+        let (workers, most) = (self.workers, 1 << (bits - 1 - least));
         if (1..=most).contains(&workers) {
-            Ok(Self { codec, lanes, workers, ranks: workers, participants: workers })
+            Ok(Self { bits, ..self })
         } else {
             Err(FormatError::Workers { workers, bits, most })
         }
@@ -121,6 +133,22 @@ impl Format {
         self.lanes
     }
 
+    /// Bytes of payload that an element takes: those of a lane, or 1 where several numbers share one.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.bits as usize / 8
+    }
+
+    /// Whether several numbers share a lane.
+    #[must_use]
+    pub fn is_packed(&self) -> bool {
+        self.width() < self.lanes.width()
+    }
+
+    pub(crate) fn codec(&self) -> Codec {
+        self.codec
+    }
+
     /// Workers whose sum fits.
     #[must_use]
     pub fn workers(&self) -> u32 {
@@ -130,7 +158,7 @@ impl Format {
     /// Bytes of payload that `elements` take, padded to a whole block.
     #[must_use]
     pub fn payload_len(&self, elements: usize) -> usize {
-        (elements * self.lanes.width()).next_multiple_of(wiresum_wire::BLOCK_LEN)
+        (elements * self.width()).next_multiple_of(wiresum_wire::BLOCK_LEN)
     }
 
     /// Element type, operation and kind of codec as one number, for ranks to compare.
@@ -156,7 +184,7 @@ impl Format {
     }
 
     /// Encodes values with the agreed exponent; zeros fill the lanes beyond them. Returns the sum of the lanes, as
-    /// [`LaneType::sum`] defines it. Values too large for the exponent are clamped, which agreement on the largest
+    /// [`LaneType::sum`] defines it, to the nearest number. Values too large for the exponent are clamped, which agreement on the largest
     /// proposal excludes.
     ///
     /// # Panics
@@ -173,14 +201,16 @@ impl Format {
         exponent: i8,
         payload: &mut [u8],
     ) -> u32 {
-        let have = payload.len() / self.lanes.width();
+        let have = payload.len() / self.width();
         assert!(have >= values.len(), "{have} lanes for {} values", values.len());
-        let scale = self.codec.scale(self.unit_exponent(exponent));
+        if self.is_packed() {
+            return self.encode_packed(set, values, exponent, Rounding::Nearest, payload);
+        }
         let sum = for_lane!(
             self.lanes,
             instructions::encode,
             T,
-            (set, values, scale, self.limit(), payload)
+            (set, values, self.scale(exponent), self.limit(), payload)
         );
         self.lanes.add_sums(sum, 0)
     }
@@ -208,9 +238,12 @@ impl Format {
         operation: Operation,
         values: &mut [T],
     ) {
-        let have = payload.len() / self.lanes.width();
+        let have = payload.len() / self.width();
         assert!(have >= values.len(), "{have} lanes for {} values", values.len());
         let unit = self.unit(exponent) / self.divisor(operation);
+        if self.is_packed() {
+            return self.decode_packed(set, payload, unit, values);
+        }
         for_lane!(self.lanes, instructions::decode, T, (set, payload, unit, values));
     }
 
@@ -218,6 +251,11 @@ impl Format {
     #[must_use]
     pub fn unit(&self, exponent: i8) -> f64 {
         self.codec.unit(self.unit_exponent(exponent))
+    }
+
+    /// Lanes per unit of value: what values are multiplied by.
+    pub(crate) fn scale(&self, exponent: i8) -> f64 {
+        self.codec.scale(self.unit_exponent(exponent))
     }
 
     fn divisor(&self, operation: Operation) -> f64 {
@@ -233,14 +271,14 @@ impl Format {
         i32::from(exponent) + 1 + headroom - self.magnitude_bits()
     }
 
-    /// L, the largest magnitude of a lane; an integer.
-    fn limit(&self) -> f64 {
+    /// L, the largest magnitude of a number; an integer.
+    pub(crate) fn limit(&self) -> f64 {
         let largest_sum = (1u32 << self.magnitude_bits()) - 1;
         (largest_sum / self.workers).into()
     }
 
-    /// b − 1, the bits of a lane without the sign.
+    /// b − 1, the bits of a number without the sign.
     fn magnitude_bits(&self) -> i32 {
-        8 * self.lanes.width() as i32 - 1
+        self.bits as i32 - 1
     }
 }

@@ -1,10 +1,10 @@
-//! The loops of [`crate::kernels`], compiled for each instruction set worth having and chosen at run time.
+//! The loops of [`crate::kernels`] and [`crate::packed`], compiled for each instruction set worth having and chosen at run time.
 //!
 //! On other processors than x86-64 the compiler's default has vectors already (NEON on 64-bit Arm).
 
 use crate::Element;
-use crate::kernels;
 use crate::lane::Lane;
+use crate::{kernels, packed};
 
 /// An instruction set that this processor has. All give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn has_avx512() -> bool {
 
 /// Compiles a kernel once per instruction set.
 macro_rules! versions {
-    ($(#[$doc:meta])* fn $name:ident<$($type:ident: $bound:ident),+>(
+    ($(#[$doc:meta])* fn $module:ident::$name:ident<$($type:ident: $bound:ident),+>(
         $($argument:ident: $of:ty),+
     ) -> $result:ty) => {
         $(#[$doc])*
@@ -82,15 +82,15 @@ macro_rules! versions {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2")]
             fn avx2<$($type: $bound),+>($($argument: $of),+) -> $result {
-                kernels::$name::<$($type),+>($($argument),+)
+                $module::$name::<$($type),+>($($argument),+)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             fn avx512<$($type: $bound),+>($($argument: $of),+) -> $result {
-                kernels::$name::<$($type),+>($($argument),+)
+                $module::$name::<$($type),+>($($argument),+)
             }
             match set.0 {
-                Set::Baseline => kernels::$name::<$($type),+>($($argument),+),
+                Set::Baseline => $module::$name::<$($type),+>($($argument),+),
                 // SAFETY: an `Instructions` of this set is made only where the processor has it.
                 #[cfg(target_arch = "x86_64")]
                 Set::Avx2 => unsafe { avx2::<$($type),+>($($argument),+) },
@@ -104,25 +104,47 @@ macro_rules! versions {
 
 versions! {
     /// See [`kernels::magnitude`].
-    fn magnitude<T: Element>(values: &[T]) -> T::Magnitude
+    fn kernels::magnitude<T: Element>(values: &[T]) -> T::Magnitude
 }
 versions! {
     /// See [`kernels::encode`].
-    fn encode<T: Element, L: Lane>(values: &[T], scale: f64, limit: f64, payload: &mut [u8]) -> u32
+    fn kernels::encode<T: Element, L: Lane>(values: &[T], scale: f64, limit: f64, payload: &mut [u8]) -> u32
 }
 versions! {
     /// See [`kernels::decode`].
-    fn decode<T: Element, L: Lane>(payload: &[u8], unit: f64, values: &mut [T]) -> ()
+    fn kernels::decode<T: Element, L: Lane>(payload: &[u8], unit: f64, values: &mut [T]) -> ()
 }
 versions! {
     /// See [`kernels::add`].
-    fn add<L: Lane>(totals: &mut [u8], payload: &[u8]) -> ()
+    fn kernels::add<L: Lane>(totals: &mut [u8], payload: &[u8]) -> ()
 }
 versions! {
     /// See [`kernels::maximum`].
-    fn maximum<L: Lane>(totals: &mut [u8], payload: &[u8]) -> ()
+    fn kernels::maximum<L: Lane>(totals: &mut [u8], payload: &[u8]) -> ()
 }
 versions! {
     /// See [`kernels::sum`].
-    fn sum<L: Lane>(payload: &[u8]) -> u32
+    fn kernels::sum<L: Lane>(payload: &[u8]) -> u32
+}
+versions! {
+    /// See [`packed::pack`].
+    fn packed::pack<L: Lane>(payload: &mut [u8]) -> u32
+}
+versions! {
+    /// See [`packed::unpack`].
+    fn packed::unpack<L: Lane>(payload: &mut [u8]) -> ()
+}
+versions! {
+    /// See [`packed::rest`].
+    fn packed::rest<T: Element>(values: &[T], payload: &[u8], unit: f64, rest: &mut [f32]) -> ()
+}
+versions! {
+    /// See [`packed::dither`].
+    fn packed::dither<T: Element>(
+        values: &[T],
+        scale: f64,
+        limit: f64,
+        chance: (u32, u32),
+        payload: &mut [u8]
+    ) -> ()
 }

@@ -58,4 +58,6 @@ lanes! {
     I16Le: i16, 2, from_le_bytes, to_le_bytes;
     /// 16 bits, network order.
     I16Be: i16, 2, from_be_bytes, to_be_bytes;
+    /// 8 bits: a number of which several share a lane, before they are packed.
+    I8: i8, 1, from_le_bytes, to_le_bytes;
 }

@@ -26,6 +26,12 @@
 //! (all divided by n for an average). With 32-bit lanes and 4 workers that is 2⁻²⁷ of the fragment's largest magnitude: less than adding in float32 costs.
 //! A sum beyond the range of its element type becomes Inf, as in IEEE 754; −0 becomes 0.
 //!
+//! # Eight bits
+//!
+//! A [packed](Format::packed) format has several numbers in a lane, each of 8 bits: b = 8 in the above, and what travels
+//! is a half or a quarter. Two workers keep 6 bits of a value besides its sign, four 5, sixteen 3. What a number leaves of
+//! its value can be kept for the next sum, or be decided by chance: [`Rounding`].
+//!
 //! # Fixed factor
 //!
 //! lane = round(x · f), the same clamp; unit = 1 / f. A worker whose lanes could overflow n-fold does not propose an exponent
@@ -39,6 +45,7 @@ mod kernels;
 pub mod lane;
 mod lanes;
 pub mod netfc;
+mod packed;
 #[cfg(test)]
 mod tests;
 
@@ -49,6 +56,7 @@ pub use half::{bf16, f16};
 #[doc(hidden)]
 pub use instructions::Instructions;
 pub use lanes::{add_lanes, maximize_lanes, sum_lanes};
+pub use packed::Rounding;
 pub use wiresum_wire::{LaneType, NOT_FINITE};
 
 /// The tutorial's code is run as it stands.

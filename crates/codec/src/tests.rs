@@ -29,14 +29,28 @@ where
     for codec in [Codec::BLOCK, Codec::fixed(1e8)] {
         for lanes in LANES {
             let format = Format::new(codec, lanes, workers).unwrap();
-            let sets = Instructions::available();
-            let expected = pass(sets[0], format, values, exponent);
-            assert_eq!(expected.1, lanes.sum(&expected.2), "lane sum");
-            for set in &sets[1..] {
-                assert_eq!(pass(*set, format, values, exponent), expected, "{}", set.name());
+            let packed = format.packed().ok();
+            for format in std::iter::once(format).chain(packed) {
+                let sets = Instructions::available();
+                let expected = pass(sets[0], format, values, exponent);
+                assert_eq!(expected.1, lanes.sum(&expected.2), "lane sum");
+                for set in &sets[1..] {
+                    assert_eq!(pass(*set, format, values, exponent), expected, "{}", set.name());
+                }
             }
         }
     }
+}
+
+/// What chance makes of values, and what is kept of them, as bits.
+fn round<T: Element>(set: Instructions, values: &[T], exponent: i8) -> (Vec<u8>, Vec<u32>) {
+    let format = Format::new(Codec::BLOCK, LaneType::I32Le, 4).unwrap().packed().unwrap();
+    let mut payload = vec![0; format.payload_len(values.len())];
+    let mut kept = vec![0f32; values.len()];
+    format.encode_packed(set, values, exponent, Rounding::Kept(&mut kept), &mut payload);
+    let random = Rounding::Random { seed: 5, first: u32::MAX - 3 };
+    format.encode_packed(set, values, exponent, random, &mut payload);
+    (payload, kept.into_iter().map(f32::to_bits).collect())
 }
 
 proptest! {
@@ -52,6 +66,12 @@ proptest! {
         instruction_sets_agree(&singles, exponent, workers);
         instruction_sets_agree(&halves, exponent, workers);
         instruction_sets_agree(&brains, exponent, workers);
+        let finite: Vec<bf16> = brains.into_iter().filter(|value| value.is_finite()).collect();
+        let sets = Instructions::available();
+        let expected = round(sets[0], &finite, exponent);
+        for set in &sets[1..] {
+            assert_eq!(round(*set, &finite, exponent), expected, "{}", set.name());
+        }
     }
 }
 
