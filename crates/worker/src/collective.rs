@@ -52,8 +52,9 @@ pub trait Source: Send {
     /// Element type, operation and codec in one number, equal on every rank.
     fn signature(&self) -> u8;
 
-    /// Bytes of the lane that an element becomes, 4 or 2, equal on every rank; 4 where bytes are copied.
-    fn lane_width(&self) -> usize;
+    /// Bytes of the number that an element becomes, equal on every rank: 4 or 2, those of a lane, or 1 where several
+    /// share one; 4 where bytes are copied. Of sums of parts, as of a reduce-scatter, it is not 1.
+    fn width(&self) -> usize;
 
     /// What this worker proposes as the exponent of a fragment: [`NOT_FINITE`] if an element is not finite, or does
     /// not fit the codec.
@@ -92,7 +93,7 @@ impl Source for Nothing {
         0
     }
 
-    fn lane_width(&self) -> usize {
+    fn width(&self) -> usize {
         4
     }
 

@@ -77,7 +77,7 @@ impl Source for Zeros {
         SIGNATURE
     }
 
-    fn lane_width(&self) -> usize {
+    fn width(&self) -> usize {
         self.0.lane_width()
     }
 
@@ -150,7 +150,7 @@ impl Source for Exact {
         SIGNATURE
     }
 
-    fn lane_width(&self) -> usize {
+    fn width(&self) -> usize {
         self.call.lane_width()
     }
 

@@ -361,7 +361,7 @@ impl Source for Integers {
         self.tensor.signature
     }
 
-    fn lane_width(&self) -> usize {
+    fn width(&self) -> usize {
         if self.tensor.kind.is_copy() { 4 } else { self.tensor.lanes.width() }
     }
 

@@ -25,7 +25,7 @@ impl Source for Hollow {
         1
     }
 
-    fn lane_width(&self) -> usize {
+    fn width(&self) -> usize {
         4
     }
 

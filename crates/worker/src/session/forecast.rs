@@ -79,10 +79,10 @@ impl Forecaster {
 
     /// Notes that there are collectives of this shape, in the order of submission, which is everyone's.
     pub fn expect(&mut self, shape: Shape) {
-        // Narrow lanes have no bits to spare for growth.
+        // Short numbers have no bits to spare for growth.
         if let Self::FromThePast(shapes) = self
             && shapes.len() < MAX_SHAPES
-            && !shape.is_narrow()
+            && shape.width() == 4
         {
             shapes.entry(shape).or_default();
         }

@@ -48,6 +48,8 @@ pub(crate) struct Format {
     pub wide: LaneType,
     /// Lanes of 16 bits in the job's byte order.
     narrow: LaneType,
+    /// Lanes that several numbers share: those that float32 becomes.
+    packed: LaneType,
     /// Most bytes of values in a fragment.
     values_len: usize,
     /// Rounds may go on without some ranks.
@@ -76,6 +78,7 @@ impl Format {
             preamble_lanes: usize::from(plan.job.values_per_packet),
             wide: LaneType::of(byte_order),
             narrow: LaneType::of(byte_order.with(Flags::LANES16)),
+            packed: plan.job.lanes.widest(),
             values_len: plan.values_len(),
             is_partial: plan.job.rounds.is_some(),
             absent: Absent::default(),
@@ -124,12 +127,16 @@ impl Format {
 
     /// The lanes of values of this shape.
     pub fn lane_type(&self, shape: Shape) -> LaneType {
-        if shape.is_narrow() { self.narrow } else { self.wide }
+        match shape.width() {
+            1 => self.packed,
+            2 => self.narrow,
+            _ => self.wide,
+        }
     }
 
-    /// How so many elements of a shape that is summed become fragments.
-    pub fn layout(&self, elements: usize, lanes: LaneType) -> Layout {
-        Layout::new(elements, self.values_len / lanes.width())
+    /// How so many elements that are summed, as numbers of so many bytes, become fragments.
+    pub fn layout(&self, elements: usize, width: usize) -> Layout {
+        Layout::new(elements, self.values_len / width)
     }
 
     /// How the lanes of a preamble, or a check, are read and combined.

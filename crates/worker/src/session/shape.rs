@@ -4,20 +4,23 @@ use std::fmt;
 
 use crate::{Collective, Kind};
 
-/// Where the kind, the width of lanes and the root begin in a signature, above the 8 bits of the source; the root is
+/// Where the kind, the width of numbers and the root begin in a signature, above the 8 bits of the source; the root is
 /// below [`MAX_ROOTS`](crate::kind::MAX_ROOTS), so that a signature is not negative.
 const KIND_SHIFT: u32 = 8;
-const WIDTH_SHIFT: u32 = 15;
+const WIDTH_SHIFT: u32 = 14;
 const ROOT_SHIFT: u32 = 16;
 /// Bits of a kind.
 const KIND_MASK: u32 = (1 << (WIDTH_SHIFT - KIND_SHIFT)) - 1;
+/// Values of the width: numbers of 32 bits have 0.
+const PACKED: i32 = 1;
+const NARROW: i32 = 2;
 
 /// Elements and signature of a collective, as ranks tell them to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
     /// At most 2³¹ − 1, which stands for all above.
     pub elements: i32,
-    /// From the lowest bit: the source's signature (8 bits), the kind (7), whether lanes have 16 bits (1), the root (15).
+    /// From the lowest bit: the source's signature (8 bits), the kind (6), the width of numbers (2), the root (15).
     pub signature: i32,
 }
 
@@ -26,8 +29,13 @@ impl Shape {
         let Collective { kind, root, source, .. } = collective;
         let elements = i32::try_from(source.len()).unwrap_or(i32::MAX);
         let kind_and_root = (*kind as i32) << KIND_SHIFT | (*root as i32) << ROOT_SHIFT;
-        let width = i32::from(source.lane_width() == 2) << WIDTH_SHIFT;
-        Self { elements, signature: i32::from(source.signature()) | kind_and_root | width }
+        let width = match source.width() {
+            1 => PACKED,
+            2 => NARROW,
+            _ => 0,
+        };
+        let signature = i32::from(source.signature()) | kind_and_root | width << WIDTH_SHIFT;
+        Self { elements, signature }
     }
 
     /// `None` if this worker does not know the kind.
@@ -36,10 +44,14 @@ impl Shape {
         Kind::of_code(self.signature as u32 >> KIND_SHIFT & KIND_MASK)
     }
 
-    /// Whether the lanes of values have 16 bits; otherwise they have 32.
+    /// Bytes of a number: 1 where several share a lane, 2 or 4 where it has one of its own.
     #[must_use]
-    pub fn is_narrow(self) -> bool {
-        self.signature >> WIDTH_SHIFT & 1 == 1
+    pub fn width(self) -> usize {
+        match self.signature >> WIDTH_SHIFT & (PACKED | NARROW) {
+            0 => 4,
+            PACKED => 1,
+            _ => 2,
+        }
     }
 
     /// The root; 0 where the kind has none.
@@ -63,7 +75,11 @@ impl fmt::Display for Shape {
             return write!(f, " of {} bytes", self.elements);
         }
         let own = self.signature & 0xff;
-        let bits = if self.is_narrow() { " on 16 bits" } else { "" };
+        let bits = match self.width() {
+            1 => " on 8 bits",
+            2 => " on 16 bits",
+            _ => "",
+        };
         write!(f, " of {} elements{bits} (type, operation and codec {own})", self.elements)
     }
 }
@@ -91,7 +107,8 @@ mod tests {
         let sum = Shape { elements: 500, signature: 3 };
         let scatter = Shape { signature: 3 | 2 << KIND_SHIFT, ..sum };
         let reduce = Shape { signature: 1 << KIND_SHIFT | 4 << ROOT_SHIFT, ..sum };
-        let narrow = Shape { signature: 3 | 1 << WIDTH_SHIFT, ..sum };
+        let narrow = Shape { signature: 3 | NARROW << WIDTH_SHIFT, ..sum };
+        let packed = Shape { signature: 3 | PACKED << WIDTH_SHIFT, ..sum };
         let broadcast = Shape { signature: 255 | 4 << KIND_SHIFT | 2 << ROOT_SHIFT, ..sum };
         assert_eq!(
             describe(&[
@@ -101,10 +118,12 @@ mod tests {
                 Some(sum),
                 Some(reduce),
                 Some(broadcast),
-                Some(narrow)
+                Some(narrow),
+                Some(packed)
             ]),
             "ranks 0, 3: all_reduce of 500 elements (type, operation and codec 3); \
              rank 2: reduce_scatter of 500 elements (type, operation and codec 3); \
+             rank 7: all_reduce of 500 elements on 8 bits (type, operation and codec 3); \
              rank 6: all_reduce of 500 elements on 16 bits (type, operation and codec 3); \
              rank 5: broadcast from rank 2 of 500 bytes; \
              rank 4: reduce to rank 4 of 500 elements (type, operation and codec 0)"

@@ -39,7 +39,7 @@ impl Source for Numbers {
         5
     }
 
-    fn lane_width(&self) -> usize {
+    fn width(&self) -> usize {
         4
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct OpenRound {
     pub deadline: Time,
     /// What its elements become.
     pub lane_type: LaneType,
+    /// Bytes of a number in them.
+    width: usize,
     /// Elements that are summed.
     pub layout: Layout,
     pub course: Course,
@@ -93,7 +95,7 @@ impl OpenRound {
         let summed = if collective.kind.is_copy() { 0 } else { collective.source.len() };
         let shape = Shape::of(&collective);
         let lane_type = format.lane_type(shape);
-        let layout = format.layout(summed, lane_type);
+        let layout = format.layout(summed, shape.width());
         let course = Course::of(&collective, &format, layout);
         let preamble = shares::preamble(format, layout, &collective);
         Self {
@@ -103,6 +105,7 @@ impl OpenRound {
             submitted: now,
             deadline,
             lane_type,
+            width: shape.width(),
             layout,
             phase: Phase::Preamble,
             preamble,
@@ -140,7 +143,8 @@ impl OpenRound {
     fn take_shape(&mut self, shape: Shape) {
         let elements = usize::try_from(shape.elements).unwrap_or(0);
         self.lane_type = self.format.lane_type(shape);
-        self.layout = self.format.layout(elements, self.lane_type);
+        self.width = shape.width();
+        self.layout = self.format.layout(elements, self.width);
         self.course = Course::of(&self.collective, &self.format, self.layout);
         self.values_left = self.course.fragments();
         self.preamble.extend(self.layout);

@@ -23,7 +23,7 @@ impl OpenRound {
 
     /// Bytes of a fragment: its values, padded to whole blocks, and their seal where sums are sealed.
     pub fn values_len(&self, fragment: u32) -> usize {
-        let bytes = self.layout.range(fragment).len() * self.lane_type.width();
+        let bytes = self.layout.range(fragment).len() * self.width;
         bytes.next_multiple_of(BLOCK_LEN) + self.format.seal_len
     }
 
@@ -92,7 +92,7 @@ impl OpenRound {
             return;
         }
         let skipped = taken.start - self.layout.range(fragment).start;
-        let lanes = &lanes[skipped * self.lane_type.width()..];
+        let lanes = &lanes[skipped * self.width..];
         let of_part = taken.start - self.part.start..taken.end - self.part.start;
         self.collective.sink.decode(of_part, exponent, lanes);
     }
