@@ -147,6 +147,9 @@ class Collective(ctypes.Structure):
         ("element_type", ctypes.c_uint32),
         ("operation", ctypes.c_uint32),
         ("timeout_us", ctypes.c_uint64),
+        ("bits", ctypes.c_uint32),
+        ("seed", ctypes.c_uint32),
+        ("kept", ctypes.c_void_p),
         ("done", DONE),
         ("context", ctypes.c_void_p),
     )

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 import torch
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 CAPSULE_NAME = b"wiresum._native.engine_abi"
 OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED, NOT_SERVED, WORKER_LOST = range(9)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -36,6 +36,9 @@ class Collective(ctypes.Structure):
         ("element_type", ctypes.c_uint32),
         ("operation", ctypes.c_uint32),
         ("timeout_us", ctypes.c_uint64),
+        ("bits", ctypes.c_uint32),
+        ("seed", ctypes.c_uint32),
+        ("kept", ctypes.c_void_p),
         ("done", Done),
         ("context", ctypes.c_void_p),
     )
@@ -52,6 +55,7 @@ class Abi(ctypes.Structure):
         ("engine", ctypes.c_void_p),
         ("submit", Submit),
         ("largest_share", ctypes.c_int64),
+        ("packs", ctypes.c_uint32),
     )
 
 
@@ -90,7 +94,7 @@ class MockEngine:
         MockEngine.current = self
         self._inbox: queue.Queue[tuple[Collective, Fault] | None] = queue.Queue()
         self._submit = Submit(self._on_submit)
-        self._abi = Abi(ABI_VERSION, None, self._submit, NO_SHARES)
+        self._abi = Abi(ABI_VERSION, None, self._submit, NO_SHARES, 0)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

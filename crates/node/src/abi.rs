@@ -9,10 +9,10 @@ use wiresum_worker::{Collective as Submitted, Failure, Kind, Participation};
 
 use crate::bytes;
 use crate::engine::{CollectiveError, Engine};
-use crate::tensor::{self, Elements, Encoding};
+use crate::tensor::{self, Elements, Encoding, Excess};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 /// `WIRESUM_ENGINE_CAPSULE`.
 pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 
@@ -86,6 +86,13 @@ pub struct Collective {
     pub operation: u32,
     /// From submission to the end of the collective.
     pub timeout_us: u64,
+    /// Bits of the numbers that elements become: 8, of an all-reduce or a reduce alone; 0 for what the plan says.
+    pub bits: u32,
+    /// Decides by chance which way numbers of 8 bits are rounded, where nothing is kept.
+    pub seed: u32,
+    /// Where what numbers of 8 bits leave of each element is written, as many as there are elements; null if nothing is
+    /// kept. Valid until `done`.
+    pub kept: *mut f32,
     /// Called once.
     pub done: Option<DoneFn>,
     /// For `done`.
@@ -104,6 +111,8 @@ pub struct EngineAbi {
     pub submit: unsafe extern "C" fn(*mut c_void, *const Collective) -> i32,
     /// Most bytes of a rank's share; -1 where the engine takes none.
     pub largest_share: i64,
+    /// Whether elements may become numbers of 8 bits: 1 if so, else 0.
+    pub packs: u32,
 }
 
 // SAFETY: the pointer is to an `Engine`, whose methods may be called from any thread.
@@ -114,8 +123,10 @@ impl EngineAbi {
     #[must_use]
     pub fn new(engine: &Engine) -> Self {
         let largest_share = engine.largest_share().and_then(|most| most.try_into().ok());
+        let packs = engine.packed(ElementType::Float32, Operation::Sum, Excess::Lost).is_some();
         let engine = std::ptr::from_ref(engine).cast_mut().cast();
-        Self { version: ABI_VERSION, engine, submit, largest_share: largest_share.unwrap_or(-1) }
+        let largest_share = largest_share.unwrap_or(-1);
+        Self { version: ABI_VERSION, engine, submit, largest_share, packs: packs.into() }
     }
 }
 
@@ -125,9 +136,9 @@ const CLOSED: i32 = 1;
 const ILL_FORMED: i32 = 2;
 
 /// `wiresum_engine_abi.submit`: 0 if queued, 1 if the engine is closed, 2 if the collective is ill-formed (a null or
-/// misaligned pointer, no elements, an unknown kind, type or operation, a kind that the plan has no streams or room for, a root
-/// that is no rank, a sink that overlaps the source elsewhere than at its own part). `done` is called in the first case
-/// only.
+/// misaligned pointer, no elements, an unknown kind, type or operation, a kind that the plan has no streams or room for,
+/// a root that is no rank, numbers of 8 bits that the plan or the kind does not allow, a sink that overlaps the source
+/// elsewhere than at its own part). `done` is called in the first case only.
 ///
 /// # Safety
 /// `engine` and `collective` are those of `engine_abi.h`, with its promises.
@@ -194,7 +205,7 @@ impl Call {
     /// What may be cut anywhere, as whoever takes results takes all.
     fn elements(&self) -> Option<Elements> {
         let Content::Values(encoding) = self.content else { return None };
-        let is_whole = matches!(self.kind, Kind::AllReduce | Kind::Reduce);
+        let is_whole = is_whole(self.kind);
         // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
         is_whole.then(|| unsafe { Elements::new(self.source, self.sink, self.elements, encoding) })
     }
@@ -241,7 +252,25 @@ fn content(kind: Kind, collective: &Collective, engine: &Engine) -> Option<(Cont
     }
     let element = element(collective.element_type)?;
     let operation = operation(collective.operation)?;
-    Some((Content::Values(engine.encoding(element, operation)), element.width()))
+    let encoding = match collective.bits {
+        0 => engine.encoding(element, operation),
+        8 if is_whole(kind) => engine.packed(element, operation, excess(collective)?)?,
+        _ => return None,
+    };
+    Some((Content::Values(encoding), element.width()))
+}
+
+/// Whether whoever takes results takes all.
+fn is_whole(kind: Kind) -> bool {
+    matches!(kind, Kind::AllReduce | Kind::Reduce)
+}
+
+/// What becomes of what numbers of 8 bits have no room for; `None` where it cannot be kept.
+fn excess(collective: &Collective) -> Option<Excess> {
+    let Some(kept) = NonNull::new(collective.kept) else {
+        return Some(Excess::Random { seed: collective.seed, first: 0 });
+    };
+    kept.is_aligned().then_some(Excess::Kept(kept))
 }
 
 fn element(code: u32) -> Option<ElementType> {

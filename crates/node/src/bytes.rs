@@ -53,7 +53,7 @@ impl Source for Bytes {
         self.signature
     }
 
-    fn lane_width(&self) -> usize {
+    fn width(&self) -> usize {
         4
     }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use wiresum_codec::{Element, ElementType, Format, FormatError, Operation, bf16, f16};
+use wiresum_codec::{Element, ElementType, Format, FormatError, Operation, Rounding, bf16, f16};
 use wiresum_protocol::Plan;
 use wiresum_worker::{Sink, Source};
 
@@ -17,6 +17,44 @@ pub struct Encoding {
     pub operation: Operation,
     /// That of the job's elements of this type.
     pub format: Format,
+    /// What becomes of what numbers of 8 bits have no room for.
+    pub excess: Excess,
+}
+
+/// What becomes of the part of each value that its number has no room for.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Excess {
+    /// It is lost.
+    #[default]
+    Lost,
+    /// It is written here, as float32: as many as there are elements.
+    Kept(NonNull<f32>),
+    /// It decides by chance which way a number is rounded.
+    Random {
+        /// Of this rank's part in the collective.
+        seed: u32,
+        /// The place of the first element in its tensor, modulo 2³².
+        first: u32,
+    },
+}
+
+// SAFETY: whoever passes a place promises that it is the engine's until the collective has ended, on whatever thread.
+unsafe impl Send for Excess {}
+// SAFETY: as above; it is written through a source alone, of which each part is one thread's.
+unsafe impl Sync for Excess {}
+
+impl Excess {
+    /// That of the elements from one on.
+    fn from(self, start: usize) -> Self {
+        match self {
+            // SAFETY: by the contract of `source` there is room for every element.
+            Self::Kept(place) => Self::Kept(unsafe { place.add(start) }),
+            Self::Random { seed, first } => {
+                Self::Random { seed, first: first.wrapping_add(start as u32) }
+            }
+            Self::Lost => Self::Lost,
+        }
+    }
 }
 
 /// How the values of a plan's job are represented on the wire, by the width of the elements.
@@ -49,7 +87,21 @@ impl Formats {
     #[must_use]
     pub fn encoding(&self, element: ElementType, operation: Operation) -> Encoding {
         let format = if element.width() == 2 { self.of_two_bytes } else { self.of_four_bytes };
-        Encoding { element, operation, format }
+        Encoding { element, operation, format, excess: Excess::Lost }
+    }
+
+    /// How elements of this type become numbers of 8 bits, several in a lane.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the plan has too many workers for that, or a codec without exponents.
+    pub fn packed(
+        &self,
+        element: ElementType,
+        operation: Operation,
+        excess: Excess,
+    ) -> Result<Encoding, FormatError> {
+        let format = self.of_four_bytes.packed()?;
+        Ok(Encoding { element, operation, format, excess })
     }
 }
 
@@ -58,7 +110,7 @@ impl Formats {
 /// # Safety
 /// `data` is aligned for the element type and points to `len` initialised elements. Until the source is dropped, nobody
 /// writes them but a sink of the same collective, whose first element is either none of them, or the one that it stands
-/// for.
+/// for. Where what is in excess is kept, there are as many elements, which until then nobody reads or writes.
 #[must_use]
 pub unsafe fn source(data: NonNull<u8>, len: usize, encoding: Encoding) -> Box<dyn Source> {
     match encoding.element {
@@ -137,7 +189,8 @@ impl Elements {
         unsafe {
             let values = self.source.add(width * range.start);
             let sums = if takes { self.sink.add(width * range.start) } else { self.sink };
-            (source(values, range.len(), encoding), sink(sums, taken, encoding))
+            let own = Encoding { excess: encoding.excess.from(range.start), ..encoding };
+            (source(values, range.len(), own), sink(sums, taken, encoding))
         }
     }
 }
@@ -148,6 +201,7 @@ struct Values<T> {
     len: usize,
     operation: Operation,
     format: Format,
+    excess: Excess,
     elements: PhantomData<T>,
 }
 
@@ -156,8 +210,8 @@ unsafe impl<T: Element> Send for Values<T> {}
 
 impl<T: Element> Values<T> {
     fn new(data: NonNull<u8>, len: usize, encoding: Encoding) -> Self {
-        let Encoding { operation, format, .. } = encoding;
-        Self { data, len, operation, format, elements: PhantomData }
+        let Encoding { operation, format, excess, .. } = encoding;
+        Self { data, len, operation, format, excess, elements: PhantomData }
     }
 
     fn at(&self, range: &Range<usize>) -> NonNull<T> {
@@ -172,6 +226,17 @@ impl<T: Element> Values<T> {
     }
 }
 
+impl<T: Element> Values<T> {
+    /// Where what is in excess of some elements is kept.
+    #[expect(clippy::mut_from_ref, reason = "a source has no element of what is kept but by this")]
+    fn kept(&self, range: &Range<usize>) -> &mut [f32] {
+        let Excess::Kept(place) = self.excess else { return &mut [] };
+        assert!(range.end <= self.len, "{range:?} of {} elements", self.len);
+        // SAFETY: by the contract of `source` there are `len` elements, which are its own; one thread encodes at a time.
+        unsafe { std::slice::from_raw_parts_mut(place.add(range.start).as_ptr(), range.len()) }
+    }
+}
+
 impl<T: Element> Source for Values<T> {
     fn len(&self) -> usize {
         self.len
@@ -181,8 +246,8 @@ impl<T: Element> Source for Values<T> {
         self.format.signature(T::TYPE, self.operation)
     }
 
-    fn lane_width(&self) -> usize {
-        self.format.lanes().width()
+    fn width(&self) -> usize {
+        self.format.width()
     }
 
     fn exponent(&self, range: Range<usize>) -> i32 {
@@ -190,7 +255,14 @@ impl<T: Element> Source for Values<T> {
     }
 
     fn encode(&self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
-        self.format.encode(self.read(range), exponent, lanes)
+        let rounding = match self.excess {
+            Excess::Lost => return self.format.encode(self.read(range), exponent, lanes),
+            Excess::Kept(_) => Rounding::Kept(self.kept(&range)),
+            Excess::Random { seed, first } => {
+                Rounding::Random { seed, first: first.wrapping_add(range.start as u32) }
+            }
+        };
+        self.format.encode_rounded(self.read(range), exponent, rounding, lanes)
     }
 }
 
@@ -217,7 +289,7 @@ mod tests {
 
     fn encoding(operation: Operation, workers: u32) -> Encoding {
         let format = Format::new(Codec::BLOCK, LaneType::I32Le, workers).expect("a format");
-        Encoding { element: ElementType::Float32, operation, format }
+        Encoding { element: ElementType::Float32, operation, format, excess: Excess::Lost }
     }
 
     fn in_place(values: &mut [f32], encoding: Encoding) -> (Box<dyn Source>, Box<dyn Sink>) {

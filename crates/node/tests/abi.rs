@@ -103,6 +103,9 @@ fn all_reduce(values: &mut [f32]) -> Collective {
         element_type: 0,
         operation: 0,
         timeout_us: 1,
+        bits: 0,
+        seed: 0,
+        kept: null_mut(),
         done: Some(never),
         context: null_mut(),
     }
@@ -116,6 +119,7 @@ fn what_makes_no_sense_is_ill_formed() {
     let at = |index: usize| good.sink.wrapping_byte_add(4 * index);
     let (scatter, reduce) = (Kind::ReduceScatter as u32, Kind::Reduce as u32);
     let share = Kind::SmallAllReduce as u32;
+    let misaligned = at(0).wrapping_byte_add(1).cast();
     for (wrong, collective) in [
         ("a kind", Collective { kind: Kind::ALL.len() as u32, ..good }),
         ("a share that is too long", Collective { kind: share, elements: 1 << 20, ..good }),
@@ -128,6 +132,9 @@ fn what_makes_no_sense_is_ill_formed() {
         ("no elements", Collective { elements: 0, ..good }),
         ("more elements than memory", Collective { elements: u64::MAX, ..good }),
         ("a type", Collective { element_type: 3, ..good }),
+        ("bits", Collective { bits: 4, ..good }),
+        ("parts of 8 bits", Collective { kind: scatter, bits: 8, ..good }),
+        ("misaligned room", Collective { bits: 8, kept: misaligned, ..good }),
         ("an operation", Collective { operation: 2, ..good }),
         ("an overlapping sink", Collective { sink: at(1), ..good }),
         ("the other rank's part", Collective { kind: scatter, sink: at(5), ..good }),

@@ -31,7 +31,7 @@ use wiresum_worker::kind::{Kind, MAX_ROOTS, View};
 use wiresum_worker::{Collective, Members, Participation, largest_share};
 
 use crate::clock::Clock;
-use crate::tensor::{Elements, Encoding, Formats};
+use crate::tensor::{Elements, Encoding, Excess, Formats};
 use channel::{Channel, Command, Orders, Submission};
 use checks::{check_absent, check_members};
 use completion::Completion;
@@ -91,10 +91,8 @@ impl Default for Options {
     }
 }
 
-/// Bytes of a wide lane.
-const LANE_BYTES: usize = 4;
-/// Fewest pairs of packets in a part: with less to sum, an agreement of its own costs more than a thread saves.
-const PART_PAIRS: usize = 32;
+/// Fewest grains in a part: with less to sum, an agreement of its own costs more than a thread saves.
+const PART_GRAINS: usize = 16;
 
 /// A worker that has joined its job.
 pub struct Engine {
@@ -236,6 +234,18 @@ impl Engine {
         self.formats.encoding(element, operation)
     }
 
+    /// How elements of this type become numbers of 8 bits; `None` where the plan has too many workers for that, or a
+    /// codec without exponents.
+    #[must_use]
+    pub fn packed(
+        &self,
+        element: ElementType,
+        operation: Operation,
+        excess: Excess,
+    ) -> Option<Encoding> {
+        self.formats.packed(element, operation, excess).ok()
+    }
+
     /// Queues a collective that the plan [carries](Self::carries) and returns at once; `done` follows when it
     /// has ended, `timeout` from now at the latest.
     ///
@@ -284,9 +294,9 @@ impl Engine {
 
     /// Where a tensor is cut for the threads.
     fn cuts(&self, elements: usize) -> Vec<Range<usize>> {
-        let pairs = elements.div_ceil(self.grain);
-        let parts = (pairs / PART_PAIRS).clamp(1, self.channels.len());
-        let cut = |part: usize| (pairs * part / parts * self.grain).min(elements);
+        let grains = elements.div_ceil(self.grain);
+        let parts = (grains / PART_GRAINS).clamp(1, self.channels.len());
+        let cut = |part: usize| (grains * part / parts * self.grain).min(elements);
         (0..parts).map(|part| cut(part)..cut(part + 1)).collect()
     }
 
@@ -472,9 +482,9 @@ fn bind(address: Option<SocketAddr>, thread: usize) -> Option<SocketAddr> {
     })
 }
 
-/// Elements of two packets of four-byte lanes, which are those of one of two-byte lanes.
+/// Elements of a packet of numbers of one byte, which are those of two of two bytes, and of four of four.
 fn grain(plan: &Plan) -> usize {
-    2 * plan.values_len() / LANE_BYTES
+    plan.values_len()
 }
 
 /// One line on stderr, written at once: other ranks may share the terminal.

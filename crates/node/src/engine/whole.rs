@@ -60,8 +60,8 @@ impl Source for Unsound {
         self.0.signature()
     }
 
-    fn lane_width(&self) -> usize {
-        self.0.lane_width()
+    fn width(&self) -> usize {
+        self.0.width()
     }
 
     fn exponent(&self, _range: Range<usize>) -> i32 {

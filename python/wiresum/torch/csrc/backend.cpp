@@ -108,7 +108,7 @@ WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chr
                                Remake remake, Split split)
     : Backend(inner->getRank(), inner->getSize()), network_(std::move(network)),
       open_gloo_(std::move(open_gloo)), remake_(std::move(remake)), split_(std::move(split)),
-      largest_share_(share_limit(network_)),
+      largest_share_(share_limit(network_)), packs_(network_ && network_->engine->packs != 0),
       group_(context_for(std::move(inner), network_, std::move(no_network))), timeout_(timeout),
       submissions_(
           std::make_shared<Submissions>(network_ ? network_->engine : nullptr, agreeing_by(open_gloo_))) {
@@ -162,6 +162,27 @@ WorkPtr WiresumBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions
         return sum_rows(std::move(request));
     }
     return carry_or([&] { return inner()->allreduce(tensors, options); }, std::move(request), is_one);
+}
+
+WorkPtr WiresumBackend::all_reduce_int8(const at::Tensor &tensor, const c10d::ReduceOp &operation,
+                                        const at::Tensor &kept, std::chrono::milliseconds timeout) {
+    Tensors tensors{tensor};
+    Request request{WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE, "all_reduce_int8", tensors, tensors,
+                    operation,          timeout_of(timeout)};
+    if (packs_ && tensor.is_cpu() && decide_on(request, true) == Reason::Summed) {
+        const auto ranks = static_cast<uint32_t>(getSize());
+        request.eight_bits = EightBits{kept, rounded_++ * ranks + static_cast<uint32_t>(getRank())};
+    } else if (kept.defined()) {
+        at::NoGradGuard no_grad;
+        at::Tensor(kept).zero_();
+    }
+    const auto by_gloo = [&] {
+        c10d::AllreduceOptions options;
+        options.reduceOp = operation;
+        options.timeout = timeout;
+        return inner()->allreduce(tensors, options);
+    };
+    return carry_or(by_gloo, std::move(request), true);
 }
 
 WorkPtr WiresumBackend::allreduce_coalesced(Tensors &tensors,

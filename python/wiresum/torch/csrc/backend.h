@@ -131,6 +131,13 @@ class WiresumBackend final : public c10d::Backend {
                                            std::vector<std::vector<at::Tensor>> &inputs,
                                            const c10d::ScatterOptions &options) override;
 
+    // An all-reduce by numbers of 8 bits, where the network can: of what they have no room for, `kept` tells,
+    // as float32 elements on the host, or chance decides. Elsewhere sums are as ever, and `kept` is zeros.
+    c10::intrusive_ptr<c10d::Work> all_reduce_int8(const at::Tensor &tensor, const c10d::ReduceOp &operation,
+                                                   const at::Tensor &kept, std::chrono::milliseconds timeout);
+    // Whether the network sums numbers of 8 bits.
+    bool packs() const { return packs_; }
+
     // Those that Gloo takes.
     c10::intrusive_ptr<c10d::Work> allreduce_sparse(std::vector<at::Tensor> &tensors,
                                                     const c10d::AllreduceOptions &options) override;
@@ -203,12 +210,14 @@ class WiresumBackend final : public c10d::Backend {
     const Remake remake_;
     const Split split_;
     const int64_t largest_share_; // as in Ability; read before the engine is closed
+    const bool packs_;            // likewise
     const std::shared_ptr<GroupContext> group_;
     std::atomic<std::chrono::milliseconds> timeout_;
 
     // Asking in one order on every rank needs one request at a time.
     std::mutex order_;
     std::atomic<uint64_t> asked_{0};
+    std::atomic<uint32_t> rounded_{0}; // sums whose numbers were rounded by chance
     const std::shared_ptr<Submissions> submissions_;
     const std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();
     std::shared_ptr<RowChannel> rows_; // null until there is a sparse tensor

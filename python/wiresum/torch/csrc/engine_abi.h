@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define WIRESUM_ENGINE_ABI_VERSION 8
+#define WIRESUM_ENGINE_ABI_VERSION 9
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
 /* Who takes which of the results, of a collective of N elements and n ranks: its part. Those from all-gather
@@ -68,6 +68,11 @@ struct wiresum_collective {
                             * number below 16 that ranks have to pass alike */
     uint32_t operation;    /* enum wiresum_operation; likewise */
     uint64_t timeout_us;   /* from submission to the end of the collective */
+    uint32_t bits;         /* of the numbers that elements become: 8, of an all-reduce or a reduce where the
+                            * engine packs; 0 for what the plan says */
+    uint32_t seed;         /* decides which way numbers of 8 bits are rounded, where nothing is kept */
+    float *kept; /* where what numbers of 8 bits leave of each element is written, as many as there are
+                  * elements; null if nothing is kept. Valid until `done` */
     wiresum_done done;
     void *context;
 };
@@ -79,6 +84,7 @@ struct wiresum_engine_abi {
      * ill-formed (then `done` is not called). May be called from any thread. */
     int32_t (*submit)(void *engine, const struct wiresum_collective *collective);
     int64_t largest_share; /* most bytes of a rank's share; -1 where the engine takes none */
+    uint32_t packs;        /* whether elements may become numbers of 8 bits: 1 if so, else 0 */
 };
 
 #endif

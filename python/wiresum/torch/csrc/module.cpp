@@ -164,6 +164,14 @@ void go_on_without(Crossing &crossing, std::vector<int> ranks, std::string lost,
     crossing.go_on_without(std::move(remaining), inner, fallback, afterwards);
 }
 
+c10::intrusive_ptr<c10d::Work> all_reduce_int8(WiresumBackend &backend, const at::Tensor &tensor,
+                                               const c10d::ReduceOp &operation,
+                                               const std::optional<at::Tensor> &kept,
+                                               std::optional<std::chrono::milliseconds> timeout) {
+    return backend.all_reduce_int8(tensor, operation, kept.value_or(at::Tensor()),
+                                   timeout.value_or(c10d::kUnsetTimeout));
+}
+
 py::list rows_of(const Ledger &ledger) {
     py::list rows;
     for (const auto &[key, count] : ledger.rows()) {
@@ -229,6 +237,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("leave", &leaving)
         .def_property_readonly("crossing", &WiresumBackend::crossing)
         .def_property_readonly("inner", &WiresumBackend::inner)
+        .def_property_readonly("packs", &WiresumBackend::packs)
+        .def("all_reduce_int8", &all_reduce_int8, py::arg("tensor"), py::arg("operation"), py::arg("kept"),
+             py::arg("timeout"), py::call_guard<py::gil_scoped_release>())
         // What PyTorch calls on ranks that are not in a `new_group()`, where the default group is bound to a
         // device. Ranks that are in it do not wait for these.
         .def("perform_nocolor_split", [](const WiresumBackend &, const py::object &) {}, py::arg("device"));

@@ -89,6 +89,12 @@ struct GroupContext {
     Loss loss_;
 };
 
+// Sums of numbers of 8 bits, and what becomes of the part of each element that these have no room for.
+struct EightBits {
+    at::Tensor kept;   // where it is written; undefined if it decides by chance which way a number is rounded
+    uint32_t seed = 0; // of that chance
+};
+
 // What was asked for.
 struct Request {
     wiresum_kind kind;
@@ -105,6 +111,7 @@ struct Request {
     uint64_t sequence = 0;
     // Whether it carries the values of another collective, which is in the books itself.
     bool is_part = false;
+    std::optional<EightBits> eight_bits = std::nullopt;
 };
 
 // A collective under way: it can be waited for, and is in the group's books when it is over.

@@ -88,6 +88,9 @@ std::optional<Reason> reason_to_do_again(int32_t outcome) {
     }
 }
 
+// Whether what numbers of 8 bits leave is written anywhere.
+bool keeps(const Request &request) { return request.eight_bits && request.eight_bits->kept.defined(); }
+
 // How a collective has ended that has ended in the network on all ranks alike; nothing after an error.
 std::optional<Reason> reason_of(int32_t outcome) {
     const bool is_summed = outcome == WIRESUM_OK || outcome == WIRESUM_MISSED;
@@ -172,6 +175,9 @@ void NetworkWork::submit(const wiresum_engine_abi *engine, const std::string &wh
         .element_type = static_cast<uint32_t>(element_type_of(source_.scalar_type())),
         .operation = static_cast<uint32_t>(operation_of(request_.operation)),
         .timeout_us = static_cast<uint64_t>(std::chrono::microseconds(request_.timeout).count()),
+        .bits = request_.eight_bits ? 8u : 0u,
+        .seed = request_.eight_bits ? request_.eight_bits->seed : 0,
+        .kept = keeps(request_) ? request_.eight_bits->kept.mutable_data_ptr<float>() : nullptr,
         .done = &NetworkWork::done,
         .context = reference.get(),
     };
@@ -219,6 +225,9 @@ void NetworkWork::done(void *context, int32_t outcome, const char *message) {
 void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) {
     if (outcome == WIRESUM_OK || outcome == WIRESUM_MISSED) {
         const Reason whole = is_copy(request_.kind) ? Reason::Copied : Reason::Summed;
+        if (outcome == WIRESUM_MISSED) {
+            keep_nothing();
+        }
         succeed(outcome == WIRESUM_OK ? whole : Reason::Missed);
         return;
     }
@@ -233,6 +242,14 @@ void NetworkWork::do_by(c10d::Backend &gloo) {
     } else {
         sum_by_gloo(gloo, request_.kind, request_.root, request_.operation, source_, scratch(),
                     request_.timeout);
+    }
+    keep_nothing();
+}
+
+void NetworkWork::keep_nothing() {
+    if (keeps(request_)) {
+        at::NoGradGuard no_grad;
+        at::Tensor(request_.eight_bits->kept).zero_();
     }
 }
 

@@ -38,6 +38,8 @@ class NetworkWork final : public CarriedWork {
     void do_again(Reason reason);
     void do_by(c10d::Backend &gloo);
     void keep_own_share();
+    // After sums of all that there was, or without this rank: nothing is left to be added later.
+    void keep_nothing();
     // Ends a collective that the network has not ended here, and is told why not.
     void go_over(uint64_t number, const std::string &why);
     Ended ended(Reason reason) const;
