@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from torch._C._distributed_c10d import Backend, Store
-from torch.distributed import ProcessGroupGloo, Work
+from torch.distributed import ProcessGroupGloo, ReduceOp, Work
 
 import torch
 
@@ -77,6 +77,18 @@ class WiresumBackend(Backend):
     @property
     def crossing(self) -> Crossing | None:
         """The ways out of the network and back; None where there are none. It does not keep the backend."""
+
+    @property
+    def packs(self) -> bool:
+        """Whether the network sums numbers of 8 bits."""
+
+    def all_reduce_int8(
+        self, tensor: torch.Tensor, operation: ReduceOp, kept: torch.Tensor | None, timeout: timedelta | None
+    ) -> Work:
+        """Sum by numbers of 8 bits where the network can.
+
+        `kept`, contiguous float32 on the host, gets what they have no room for; without it, chance rounds them.
+        """
 
     def perform_nocolor_split(self, device: torch.device) -> None:
         """Do nothing: PyTorch calls it on ranks outside a new group, where the default group is bound to a device."""

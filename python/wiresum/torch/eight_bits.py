@@ -1,0 +1,134 @@
+"""All-reduces by numbers of 8 bits: half the bytes of bfloat16, a quarter of float32's (`docs/pytorch.md`, 8 bits).
+
+An element becomes an integer of 8 bits, with room for the sum of all ranks, so that two ranks keep 6 bits of it besides
+its sign, four 5, and sixteen 3. What these leave of a gradient is kept, and added to the next one (error feedback:
+Seide et al., "1-bit stochastic gradient descent", Interspeech 2014), or decided by chance.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+
+import torch
+
+if TYPE_CHECKING:
+    from torch.distributed import Work
+
+    from wiresum.torch._c10d import WiresumBackend
+
+MOST_RANKS = 16
+"""Workers of a plan whose sums have room in 8 bits, `Format::packed` of `crates/codec`."""
+
+logger = logging.getLogger("wiresum.torch")
+
+
+def all_reduce(
+    tensor: torch.Tensor,
+    op: dist.ReduceOp.RedOpType = dist.ReduceOp.AVG,
+    group: dist.ProcessGroup | None = None,
+    *,
+    kept: torch.Tensor | None = None,
+    async_op: bool = False,
+) -> "Work | None":
+    """Sums or averages a tensor in place by numbers of 8 bits.
+
+    Where 8 bits do not go, it is a plain all-reduce, and `kept` becomes zeros: tensors in the memory of a GPU, those
+    that the network does not sum, plans of more than 16 workers or with a codec `fixed:…`, groups of other backends.
+
+    Args:
+        tensor: of float32, float16 or bfloat16, on every rank.
+        op: SUM or AVG.
+        group: the default group where absent.
+        kept: as many float32 elements as the tensor has, contiguous, which get what this rank's numbers leave of its
+            values, and which nobody touches until the end. Where absent, chance decides which way a number is
+            rounded, so that sums are right in the mean.
+        async_op: whether to return a handle at once.
+
+    Returns:
+        The handle with `async_op`, else None.
+
+    Raises:
+        ValueError: `kept` is not what is said above.
+    """
+    _check(tensor, kept)
+    group = group or dist.distributed_c10d._get_default_group()
+    backend = _backend(group, tensor)
+    if backend is None:
+        if kept is not None:
+            kept.zero_()
+        return dist.all_reduce(tensor, op=op, group=group, async_op=async_op)
+    work = backend.all_reduce_int8(tensor, dist.ReduceOp(op), kept, None)
+    if async_op:
+        return work
+    work.wait()
+    return None
+
+
+@dataclass
+class EightBits:
+    """A DDP communication hook: gradients are averaged by numbers of 8 bits.
+
+    What these leave of a gradient goes into the next one of the same parameters, so over the steps nothing is lost. Of
+    the first step it is, as DDP makes other buckets after it. A checkpoint needs none of it.
+
+    Attributes:
+        group: of the ranks that train together; the default group where absent.
+        kept: by the parameters of a bucket, as float32: as much memory as the gradients of float32 take.
+
+    Example:
+        model.register_comm_hook(EightBits(), EightBits.hook)
+    """
+
+    group: dist.ProcessGroup | None = None
+    kept: dict[int, tuple[tuple[int, ...], torch.Tensor]] = field(default_factory=dict)
+
+    def hook(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Averages a bucket."""
+        gradient, kept = bucket.buffer(), self._kept(bucket)
+        gradient.add_(kept.to(gradient.device))
+        work = all_reduce(gradient, dist.ReduceOp.AVG, self.group, kept=kept, async_op=True)
+        assert work is not None
+        return work.get_future().then(lambda _done: gradient)
+
+    def _kept(self, bucket: GradBucket) -> torch.Tensor:
+        """What is left of the gradients before."""
+        parameters = tuple(map(id, bucket.parameters()))
+        before = self.kept.get(bucket.index())
+        if before is None or before[0] != parameters:
+            before = (parameters, torch.zeros(bucket.buffer().numel()))
+            self.kept[bucket.index()] = before
+        return before[1]
+
+
+def _check(tensor: torch.Tensor, kept: torch.Tensor | None) -> None:
+    if kept is None:
+        return
+    is_fit = kept.dtype is torch.float32 and kept.is_contiguous() and kept.device.type == "cpu"
+    if not is_fit or kept.numel() != tensor.numel():
+        raise ValueError(
+            f"`kept` has to be a contiguous float32 tensor of {tensor.numel()} elements on the CPU, "
+            f"not {kept.numel()} of {kept.dtype} on {kept.device}"
+        )
+
+
+def _backend(group: dist.ProcessGroup, tensor: torch.Tensor) -> "WiresumBackend | None":
+    """The backend that sums 8 bits, or hands on what it does not; None where the group has another one."""
+    backend: Any = group._get_backend(tensor.device)
+    if not hasattr(backend, "all_reduce_int8"):
+        _tell_once(f"the group's backend is `{backend.name()}`, and `wiresum` alone sums 8 bits")
+        return None
+    ours: WiresumBackend = backend
+    if tensor.device.type != "cpu":
+        _tell_once("they are for tensors in CPU memory")
+    elif not ours.packs and not ours.ledger.no_network:
+        _tell_once(f"the plan has more than {MOST_RANKS} workers, or a codec with a fixed factor")
+    return ours
+
+
+@cache
+def _tell_once(why: str) -> None:
+    logger.warning("sums of 8 bits travel at full width: %s", why)
