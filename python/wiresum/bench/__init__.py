@@ -27,6 +27,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "forest": "wiresum.bench.forest.command:forest",
         "heterogeneity": "wiresum.bench.heterogeneity.command:heterogeneity",
         "async": "wiresum.bench.participation.command:asynchronous",
+        "compression": "wiresum.bench.compression.command:compression",
         "loss": "wiresum.bench.loss.command:loss",
         "aggregator": "wiresum.bench.aggregator.command:aggregator",
         "switch": "wiresum.bench.switch.command:switch",

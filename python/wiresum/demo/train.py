@@ -1,4 +1,4 @@
-"""An ordinary DDP training script: nothing in it knows Wiresum but the backend's name.
+"""An ordinary DDP training script: nothing in it knows Wiresum but the backend's name, unless 8 bits are asked for.
 
 Run it with anything that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, for example
 
@@ -13,10 +13,12 @@ import itertools
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 import torch
@@ -24,6 +26,8 @@ from torch import nn
 from wiresum.training import data
 from wiresum.training.step import step
 
+HOOKS = ("none", "bf16", "8 bits")
+"""DDP's communication hooks for gradients: 32, 16 or 8 bits of each value travel."""
 ALL_REDUCE_REPEATS = 5
 """All-reduces of the whole gradient that are timed after training, when nothing overlaps them."""
 
@@ -36,6 +40,7 @@ def main() -> None:
     dist.init_process_group(options.backend)
     images = data.load(options.data_dir)
     model = DistributedDataParallel(convolutional_network(images), gradient_as_bucket_view=True)
+    shorten_gradients(model, options.hook)
     results = {
         "backend": options.backend,
         "data": images.name,
@@ -43,7 +48,7 @@ def main() -> None:
         "parameters": sum(p.numel() for p in model.parameters()),
         **train(model, images, options),
         "accuracy": accuracy(model, images),
-        "all_reduce_seconds": time_all_reduce(model),
+        "all_reduce_seconds": time_all_reduce(model, options.hook),
     }
     if dist.get_rank() == 0 and options.output:
         options.output.write_text(json.dumps(results | network_report(options.backend)))
@@ -56,6 +61,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--backend", default="wiresum", help="of torch.distributed (default: %(default)s)")
     parser.add_argument("--epochs", type=int, default=6, help="passes over the data (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step (default: %(default)s)")
+    parser.add_argument("--hook", choices=HOOKS, default="none", help="what shortens gradients (default: none)")
     parser.add_argument("--max-steps", type=int, help="stop after this many steps")
     parser.add_argument("--data-dir", type=Path, help="folder with CIFAR-10/100; digits of scikit-learn if absent")
     parser.add_argument("--output", type=Path, help="JSON file that rank 0 writes")
@@ -117,17 +123,36 @@ def accuracy(model: nn.Module, images: data.Images) -> float:
     return right / len(images.test_labels)
 
 
-def time_all_reduce(model: nn.Module) -> float:
-    """Median seconds of an all-reduce of the whole gradient as one float32 tensor, the slowest rank counting."""
+def shorten_gradients(model: DistributedDataParallel, hook: str) -> None:
+    """Registers one of `HOOKS`."""
+    if hook == "bf16":
+        model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    elif hook == "8 bits":
+        from wiresum.torch.eight_bits import EightBits
+
+        model.register_comm_hook(EightBits(), EightBits.hook)
+
+
+def time_all_reduce(model: nn.Module, hook: str) -> float:
+    """Median seconds of an all-reduce of the whole gradient, one tensor as a hook has it; the slowest rank counts."""
     gradient = torch.zeros(sum(p.numel() for p in model.parameters())).uniform_(-1, 1)
+    gradient = gradient.bfloat16() if hook == "bf16" else gradient
+    reduce = partial(all_reduce_of_8_bits, kept=gradient.clone()) if hook == "8 bits" else dist.all_reduce
     seconds = torch.zeros(ALL_REDUCE_REPEATS, dtype=torch.float64)
     for repeat in range(ALL_REDUCE_REPEATS):
         dist.barrier()
         start = time.perf_counter()
-        dist.all_reduce(gradient)
+        reduce(gradient)
         seconds[repeat] = time.perf_counter() - start
     dist.all_reduce(seconds, op=dist.ReduceOp.MAX)
     return float(seconds.median())
+
+
+def all_reduce_of_8_bits(gradient: torch.Tensor, kept: torch.Tensor) -> None:
+    """What the hook does with a bucket."""
+    from wiresum.torch import eight_bits
+
+    eight_bits.all_reduce(gradient.add_(kept), kept=kept)
 
 
 def network_report(backend: str) -> dict[str, Any]:
