@@ -331,6 +331,18 @@ def test_a_prediction_names_the_time_and_the_bottleneck(tmp_path):
     assert (tmp_path / "rates.svg").read_text().startswith("<?xml")
 
 
+def test_elements_of_8_bits_take_a_quarter_of_the_time_where_they_fit(tmp_path):
+    file = str(tmp_path / "plan.json")
+    wiresum("plan", "star", "--planner", "direct", "--workers", "16", "-o", file)
+    command = ("predict", file, "-t", "star", "--workers", "16", "--bytes", "25MB", "--json")
+    whole, short = (json.loads(wiresum(*command, *more).stdout) for more in ((), ("--eight-bits",)))
+    assert whole["seconds"] / short["seconds"] == pytest.approx(4, rel=0.01)
+    wiresum("plan", "star", "--planner", "direct", "--workers", "17", "-o", file)
+    refused = wiresum(*command[:4], "--workers", "17", "--eight-bits")
+    assert refused.returncode == 2
+    assert "17 and `block`" in refused.stderr
+
+
 SCENARIO = "docs/examples/star.toml"
 WRONG = {
     "give a worker and seconds": (["predict", "spec/example-plan.json", "-t", "star", "--start", "w0"], 2),

@@ -39,6 +39,15 @@ def test_narrow_elements_take_what_their_lanes_take(lanes, lane_bytes):
     assert prediction.seconds == pytest.approx(limit.seconds(500e6), rel=EXACT)
 
 
+@pytest.mark.parametrize("lanes", ["auto", "int32-le", "int16-le"])
+def test_elements_of_8_bits_take_a_byte_each_in_any_lanes(lanes):
+    made = plan(star(4, rate_bps=500e6), Job(lanes=lanes))
+    elements = 6_250_000
+    prediction = predict(star(4, rate_bps=500e6), made, made.job.as_float32(4 * elements, 4, eight_bits=True))
+    limit = StarTraffic(elements, workers=4, payload_bytes=made.job.payload_bytes, lane_bytes=1)
+    assert prediction.seconds == pytest.approx(limit.seconds(500e6), rel=EXACT)
+
+
 @pytest.mark.parametrize("workers", [1, 2, 7, 100])
 def test_a_parameter_server_needs_n_times_the_gradient(workers):
     names = {f"W{n}": 10.0 for n in range(workers)}

@@ -12,7 +12,7 @@ from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.groups import grouped
 from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_size, parse_starts
-from wiresum.plan.choices import COLLECTIVES, ELEMENT_BYTES, ElementType
+from wiresum.plan.choices import COLLECTIVES, ELEMENT_BYTES, MAX_PACKED_WORKERS, ElementType
 
 if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
@@ -41,6 +41,9 @@ def predict(
         typer.Option("--bytes", help="Size of the unsharded tensor [default: 25MB; none beside tables]"),
     ] = None,
     dtype: Annotated[ElementType, typer.Option("--dtype", help="Element type of the tensor")] = "float32",
+    eight_bits: Annotated[
+        bool, typer.Option("--eight-bits", help="Elements travel as 8 bits, as those of wiresum.torch.eight_bits do")
+    ] = False,
     start: Annotated[
         list[str] | None, typer.Option("--start", help="Delay of a worker's gradient, as WORKER=SECONDS; repeatable")
     ] = None,
@@ -78,6 +81,7 @@ def predict(
     given, starts = AggregationPlan.read(plan), parse_starts(start or [])
     is_other = collective != COLLECTIVES[0]
     alone = {"--start": start, "--upload-only": upload_only, "--barrier": barrier is not None, "--hosts": hosts}
+    alone["--eight-bits"] = eight_bits
     if given.sparse is not None:
         _refuse({**alone, "--plot": plot, "--collective": is_other}, "a round with tables")
         dense_bytes = given.job.as_float32(parse_size(size), ELEMENT_BYTES[dtype]) if size else 0
@@ -85,8 +89,10 @@ def predict(
         return
     if trace:
         raise typer.BadParameter(f"--trace: plan {plan} has no tables; leave it out")
+    if eight_bits:
+        _check_eight_bits(given)
     there, tensor_bytes = network.load(topology), parse_size(size or DEFAULT_SIZE)
-    as_float32 = given.job.as_float32(tensor_bytes, ELEMENT_BYTES[dtype])
+    as_float32 = given.job.as_float32(tensor_bytes, ELEMENT_BYTES[dtype], eight_bits=eight_bits)
     if is_other:
         from wiresum.predict.collectives import predict_collective
 
@@ -126,6 +132,17 @@ def _predict_rows(
         print(part.to_json(), end="")
     else:
         show_rows(part)
+
+
+def _check_eight_bits(plan: AggregationPlan) -> None:
+    """They have room for the sums of few workers, and need exponents.
+
+    Raises:
+        typer.BadParameter: the plan's sums do not fit.
+    """
+    if len(plan.workers) > MAX_PACKED_WORKERS or plan.job.codec != "block":
+        problem = f"8 bits are for plans of up to {MAX_PACKED_WORKERS} workers with the codec `block`"
+        raise typer.BadParameter(f"--eight-bits: {problem}; this one has {len(plan.workers)} and `{plan.job.codec}`")
 
 
 def _refuse(options: Mapping[str, object], what: str) -> None:

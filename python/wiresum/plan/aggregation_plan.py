@@ -141,10 +141,11 @@ class PlanJob(Document):
         """Bytes of a float32 on its way."""
         return lane_bytes(self.lanes)
 
-    def as_float32(self, size_bytes: int, element_bytes: int) -> int:
-        """Bytes of float32 that take as much of the wire as these of elements of another size."""
+    def as_float32(self, size_bytes: int, element_bytes: int, *, eight_bits: bool = False) -> int:
+        """Bytes of float32 that take as much of the wire as these of elements of another size, or sent as 8 bits."""
         elements = size_bytes // element_bytes
-        return FLOAT32_BYTES * elements * lane_bytes(self.lanes, element_bytes) // self.value_bytes
+        sent = 1 if eight_bits else lane_bytes(self.lanes, element_bytes)
+        return FLOAT32_BYTES * elements * sent // self.value_bytes
 
 
 class PlanNode(Document):

@@ -11,6 +11,8 @@ Lanes = Literal["auto", "int32-le", "int32-be", "int16-le", "int16-be"]
 """Width and byte order of values on the wire; `auto`: as wide as each collective's elements, little-endian."""
 MAX_NARROW_WORKERS: Final = 128
 """Workers whose sums 16-bit lanes hold."""
+MAX_PACKED_WORKERS: Final = 16
+"""Workers whose sums numbers of 8 bits hold, several of which share a lane: `Format::packed` of `crates/codec`."""
 MAX_THREADS: Final = 8
 """Threads of a rank."""
 FLOAT32_BYTES: Final = 4

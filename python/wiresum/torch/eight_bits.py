@@ -14,14 +14,12 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 
 import torch
+from wiresum.plan.choices import MAX_PACKED_WORKERS
 
 if TYPE_CHECKING:
     from torch.distributed import Work
 
     from wiresum.torch._c10d import WiresumBackend
-
-MOST_RANKS = 16
-"""Workers of a plan whose sums have room in 8 bits, `Format::packed` of `crates/codec`."""
 
 logger = logging.getLogger("wiresum.torch")
 
@@ -125,7 +123,7 @@ def _backend(group: dist.ProcessGroup, tensor: torch.Tensor) -> "WiresumBackend 
     if tensor.device.type != "cpu":
         _tell_once("they are for tensors in CPU memory")
     elif not ours.packs and not ours.ledger.no_network:
-        _tell_once(f"the plan has more than {MOST_RANKS} workers, or a codec with a fixed factor")
+        _tell_once(f"the plan has more than {MAX_PACKED_WORKERS} workers, or a codec with a fixed factor")
     return ours
 
 
