@@ -34,7 +34,7 @@ pub enum Rounding<'a> {
     /// By chance numbers are rounded up or down so that their mean is the value. The same seed and the same places, of
     /// which the first is given, make the same numbers.
     Random {
-        /// Of a rank's sum.
+        /// A rank's own, and another one for each sum.
         seed: u32,
         /// The place of the first value in its tensor, modulo 2³².
         first: u32,

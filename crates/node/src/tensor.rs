@@ -31,7 +31,7 @@ pub enum Excess {
     Kept(NonNull<f32>),
     /// It decides by chance which way a number is rounded.
     Random {
-        /// Of this rank's part in the collective.
+        /// A rank has its own for each collective.
         seed: u32,
         /// The place of the first element in its tensor, modulo 2³².
         first: u32,

@@ -72,24 +72,24 @@ def compare(options: Options, progress: Progress) -> DemoOutcome:
     )
 
 
-def train(bed: Testbed, backend: str, options: Options, progress: Progress, hook: str = "none") -> Training:
+def train(bed: Testbed, backend: str, options: Options, progress: Progress) -> Training:
     """Runs the training script at every worker and reads what rank 0 wrote."""
-    output = Path(bed.folder) / f"{backend} {hook}.json"
+    output = Path(bed.folder) / f"{backend}.json"
 
     def show(line: str) -> None:
         if line.startswith("{"):
             step = json.loads(line)
             progress(backend, step["step"], step["steps"], step["loss"])
 
-    outcome = run_or_fail(bed, command(backend, options, output, hook), f"training over {backend}", show)
+    outcome = run_or_fail(bed, command(backend, options, output), f"training over {backend}", show)
     results: dict[str, Any] = json.loads(output.read_text())
     busiest = max((link.busiest_bytes for link in outcome.traffic.values()), default=None)
     return Training(busiest_link_bytes=busiest, **results)
 
 
-def command(backend: str, options: Options, output: Path, hook: str = "none") -> list[str]:
+def command(backend: str, options: Options, output: Path) -> list[str]:
     """The training script's command line."""
-    line = [sys.executable, "-m", "wiresum.demo.train", "--backend", backend, "--output", str(output), "--hook", hook]
+    line = [sys.executable, "-m", "wiresum.demo.train", "--backend", backend, "--output", str(output)]
     line += ["--epochs", str(options.epochs), "--batch-size", str(options.batch_size)]
     line += ["--max-steps", str(options.max_steps)] if options.max_steps else []
     return line + (["--data-dir", str(options.data_dir.resolve())] if options.data_dir else [])

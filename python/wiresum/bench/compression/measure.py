@@ -6,22 +6,26 @@ leave (`wiresum.torch.eight_bits`). All trainings are of the same model, data an
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 from wiresum.bench.compression.command import Options
 from wiresum.bench.result import Ratio, Report, Result
-from wiresum.demo import run as demo
-from wiresum.demo.outcome import Training
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed
+from wiresum.testbed import Testbed, run_or_fail
 from wiresum.topology.generators.star import star
 
+SCRIPT = "wiresum.demo.train"
+"""Started as users start it: at each worker."""
 PRODUCT, RIVAL = "wiresum", "gloo"
 WHOLE, HALF, QUARTER = "none", "bf16", "8 bits"
-"""Hooks of `wiresum.demo.train`."""
+"""The script's hooks."""
 CASES = ((PRODUCT, WHOLE), (PRODUCT, HALF), (PRODUCT, QUARTER), (RIVAL, WHOLE), (RIVAL, HALF))
 BITS = {WHOLE: "32 bits", HALF: "16 bits", QUARTER: "8 bits"}
 MEGA = 1e6
@@ -39,36 +43,40 @@ def measure(options: Options, progress: Callable[[str], None] = lambda text: Non
     """
     topology = star(options.workers, options.rate_bps)
     planned = plan(topology, Job(), PlanOptions(engine=options.engine))
-    trained = demo.Options(
-        options.workers, options.rate_bps, options.epochs, max_steps=options.max_steps, engine=options.engine
-    )
-    trainings: dict[str, list[Training]] = defaultdict(list)
+    trainings: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with Testbed(topology, planned, loopback=False) as bed:
         for number in range(options.repeats):
             for backend, hook in CASES:
                 name = f"{backend}, {BITS[hook]}"
                 progress(f"{name}, run {number + 1} of {options.repeats}")
-                trainings[name].append(demo.train(bed, backend, trained, lambda *_: None, hook))
+                trainings[name].append(train(bed, options, backend, hook))
     results = [result for name, runs in trainings.items() for result in to_results(name, runs)]
     one = next(iter(trainings.values()))[0]
     parameters = {
         "workers": options.workers,
         "rate_bps": options.rate_bps,
-        "steps": one.steps,
-        "parameters": one.parameters,
-        "data": one.data,
+        **{key: one[key] for key in ("steps", "parameters", "data")},
     }
     return Report("compression", parameters, results, list(ratios(results)))
 
 
-def to_results(name: str, runs: list[Training]) -> Iterator[Result]:
+def train(bed: Testbed, options: Options, backend: str, hook: str) -> dict[str, Any]:
+    """What rank 0 wrote of a training, and the bytes of the busiest direction of any link."""
+    output = Path(bed.folder) / "training.json"
+    command = [sys.executable, "-m", SCRIPT, "--backend", backend, "--hook", hook, "--output", str(output)]
+    command += ["--epochs", str(options.epochs)]
+    command += ["--max-steps", str(options.max_steps)] if options.max_steps else []
+    outcome = run_or_fail(bed, command, f"training over {backend}, {BITS[hook]}")
+    written: dict[str, Any] = json.loads(output.read_text())
+    return written | {"busiest_bytes": max(link.busiest_bytes for link in outcome.traffic.values())}
+
+
+def to_results(name: str, runs: list[dict[str, Any]]) -> Iterator[Result]:
     """What is measured of one way to train."""
-    yield Result(f"{name}: images", "1/s", [run.images_per_second for run in runs])
-    yield Result(f"{name}: all-reduce of the gradient", "ms", [1e3 * run.all_reduce_seconds for run in runs])
-    yield Result(f"{name}: final accuracy", "%", [100 * run.accuracy for run in runs])
-    busiest = [run.busiest_link_bytes / MEGA for run in runs if run.busiest_link_bytes is not None]
-    if busiest:
-        yield Result(f"{name}: bytes on the busiest link", "MB", busiest)
+    yield Result(f"{name}: images", "1/s", [run["images_per_second"] for run in runs])
+    yield Result(f"{name}: all-reduce of the gradient", "ms", [1e3 * run["all_reduce_seconds"] for run in runs])
+    yield Result(f"{name}: final accuracy", "%", [100 * run["accuracy"] for run in runs])
+    yield Result(f"{name}: bytes on the busiest link", "MB", [run["busiest_bytes"] / MEGA for run in runs])
 
 
 def ratios(results: list[Result]) -> Iterator[Ratio]:
