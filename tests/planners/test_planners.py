@@ -10,6 +10,7 @@ from wiresum.plan.job import IP_UDP_BYTES, Job, values_for_mtu
 from wiresum.plan.models import equal_parts
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import PLANNERS, SWITCH_PLANNERS, plan
+from wiresum.planners.auto import slow_copies
 from wiresum.planners.fabrics import plan_switched
 from wiresum.predict import predict
 from wiresum.topology.generators.goat import goat
@@ -78,7 +79,7 @@ def test_copies_fit_any_window(more):
 @pytest.mark.parametrize(
     ("topology", "job", "planner", "what"),
     [
-        (xagg(), Job(copies=True), "xagg", "stars"),
+        (star(65), Job(copies=True), "direct", "job.copies: one server copies for all of the 65 workers"),
         (star(2), Job(copies=True, sealed=True), "direct", "job.sealed"),
         (star(2), Job(copies=True, proven=True), "direct", "job.proven"),
         (star(2), Job(copies=True, codec="fixed:1e6"), "direct", "job.codec"),
@@ -95,6 +96,23 @@ def test_auto_takes_what_can_carry_copies():
     exchanges = [stream for stream in plan(xagg(), Job(copies=True), planner="auto").streams if stream.is_exchange]
     assert [stream.role for stream in exchanges[:2]] == ["parts", "copies"]
     assert {len(stream.places) for stream in exchanges} == {1}
+
+
+def test_what_a_tree_exchanges_goes_straight_to_its_root():
+    made = plan(xagg(), Job(copies=True), planner="xagg")
+    exchanges = [stream for stream in made.streams if stream.is_exchange]
+    assert len(exchanges) == 4
+    for stream in exchanges:
+        assert [place.node for place in stream.places] == [made.streams[1].root]
+        assert [(leg.child.worker, leg.parent) for leg in stream.legs] == [(rank, stream.root) for rank in range(7)]
+
+
+def test_copies_that_a_ring_outruns_are_told():
+    job = Job(copies=True, gradient_bytes=25_000_000)
+    assert slow_copies(star(4), job, plan(star(4), job)) == ""
+    made = plan(xagg(), job, planner="xagg")
+    told = "copies by PS: an all-gather of 25 MB is predicted to take 1.234 s, and 0.4"
+    assert slow_copies(xagg(), job, made).startswith(told)
 
 
 def test_copies_change_no_prediction():

@@ -109,6 +109,8 @@ def plan(
         note(explanation(there, made, job.gradient_bytes))
     if not output:
         note("This plan has no secret. `-o FILE` writes the plan to FILE, and a secret to FILE.secret")
+    if any(stream.is_exchange for stream in made.streams):
+        _warn_of_slow_copies(there, asked, made)
     if planner.planner == "auto":
         _require_worthwhile(there, asked, made)
 
@@ -123,6 +125,14 @@ def _plan_switched(
     policy = None if switched == "auto" else switched
     with working(f"planner {planner}"):
         return with_engine(plan_switched(topology.with_addresses(), job, choices, planner, policy), engine)
+
+
+def _warn_of_slow_copies(network: Topology, job: Job, made: AggregationPlan) -> None:
+    from wiresum.planners.auto import slow_copies
+
+    sentence = slow_copies(network, job, made)
+    if sentence:
+        note(sentence)
 
 
 def _require_worthwhile(network: Topology, job: Job, made: AggregationPlan) -> None:

@@ -28,6 +28,7 @@ from wiresum.plan.choices import Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.topology.model import Node, Topology
+from wiresum.wire import MAX_CONTRIBUTORS
 
 EXPONENT_SLOTS = 64
 EXPONENT_WINDOW = 32
@@ -227,22 +228,42 @@ def _streams(job: Job, shards: Sequence[Shard], ids: Mapping[str, int], ranks: S
 
 
 def _exchanges(job: Job, dense: Sequence[PlanStream]) -> list[PlanStream]:
-    """Streams of parts and of copies, and of their barriers, over the tree of the first values: `spec/givers.md`."""
+    """Streams of parts and of copies, and of their barriers: stars about the root of the first values.
+
+    What is exchanged goes straight to the root, also where sums go up a tree: `spec/givers.md`.
+    """
     slots = max(MIN_EXCHANGE_SLOTS, job.slots or 1 << (2 * job.window - 1).bit_length())
     barriers = max(MIN_BARRIER_SLOTS, slots // POSITIONS_PER_BARRIER_SLOT)
 
+    root, legs = dense[1].places[0], _straight_to_root(dense[1])
+
     def stream(index: int, role: Role) -> PlanStream:
         is_barrier = role == "acknowledgements"
-        places = [place.model_copy(update={"slots": barriers if is_barrier else slots}) for place in dense[1].places]
+        places = [root.model_copy(update={"slots": barriers if is_barrier else slots})]
         window = barriers // 2 if is_barrier else min(job.window, slots)
         policy: Policy = "pool" if is_barrier else "cache"
         name = f"{role}{index}" if is_barrier else role
         return PlanStream(
-            id=index, name=name, role=role, share=0.0, policy=policy, window=window, places=places, legs=dense[1].legs
+            id=index, name=name, role=role, share=0.0, policy=policy, window=window, places=places, legs=legs
         )
 
     roles: tuple[Role, ...] = ("parts", "copies", "acknowledgements", "acknowledgements")
     return [stream(index, role) for index, role in enumerate(roles, start=len(dense))]
+
+
+def _straight_to_root(stream: PlanStream) -> list[PlanLeg]:
+    """Legs of all workers to the root of a stream, by the links that a plan gives to those of a star.
+
+    Raises:
+        PlanError: the root has no seats for so many.
+    """
+    by_rank = {leg.child.worker: leg for leg in stream.legs if isinstance(leg.child, WorkerChild)}
+    workers = [by_rank[rank] for rank in sorted(by_rank)]
+    if len(workers) > MAX_CONTRIBUTORS:
+        problem = f"one server copies for all of the {len(workers)} workers, and has {MAX_CONTRIBUTORS} seats"
+        raise PlanError(f"job.copies: {problem}; leave it out, or take fewer workers")
+    root = stream.root
+    return [leg if leg.parent == root else PlanLeg(child=leg.child, parent=root) for leg in workers]
 
 
 def needed_bytes(job: Job) -> int:

@@ -13,6 +13,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import participants
+from wiresum.predict.collectives import predict_collective
 from wiresum.predict.cost import Cost, cost_of_plan, cost_of_ring
 from wiresum.predict.framing import wire_bytes
 from wiresum.predict.ring import FEWEST_RANKS
@@ -90,9 +91,42 @@ def quicker_ring_s(topology: Topology, job: Job, plan_s: float) -> float | None:
     """
     if len(participants(topology, job)) < FEWEST_RANKS:
         return None
-    with_headers = (wire.ETHERNET_LEN + job.mtu_bytes) / (job.mtu_bytes - wire.IPV4_LEN - TCP_LEN)
-    seconds = cost_of_ring(topology, job).bound_seconds * with_headers
+    seconds = _ring_s(topology, job)
     return seconds if seconds < plan_s * (1 - TIE) else None
+
+
+def slow_copies(topology: Topology, job: Job, plan: AggregationPlan) -> str:
+    """A sentence, where a ring gathers sooner than the server that copies for all, which sends each share to each.
+
+    Args:
+        topology: where both would be.
+        job: its gradient is what is gathered.
+        plan: of the job, with copies.
+
+    Returns:
+        Who copies, and both times; empty if copies are as quick.
+
+    Raises:
+        PlanError: two workers have no path.
+    """
+    size = _size(job)
+    copies_s = predict_collective(topology, plan, size, "all_gather").seconds
+    # The second half of a ring's all-reduce.
+    ring_s = _ring_s(topology, job) / 2
+    if ring_s >= copies_s * (1 - TIE):
+        return ""
+    root = next(stream.root for stream in plan.streams if stream.is_exchange)
+    server = next(node.name for node in plan.nodes if node.id == root)
+    return (
+        f"copies by {server}: an all-gather of {size / 1e6:g} MB is predicted to take {copies_s:.4g} s, "
+        f"and {ring_s:.4g} s as a ring through Gloo; leave out --copies, or give {server} a faster link"
+    )
+
+
+def _ring_s(topology: Topology, job: Job) -> float:
+    """Seconds of a ring's all-reduce, with the headers of TCP."""
+    with_headers = (wire.ETHERNET_LEN + job.mtu_bytes) / (job.mtu_bytes - wire.IPV4_LEN - TCP_LEN)
+    return cost_of_ring(topology, job).bound_seconds * with_headers
 
 
 def _answers(

@@ -10,7 +10,9 @@ from wiresum import wire
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import FLOAT32_BYTES, lane_bytes
-from wiresum.predict import predict, streams
+from wiresum.plan.placement import parents_of
+from wiresum.plan.ways import links_of
+from wiresum.predict import PredictedStream, predict, streams
 from wiresum.predict.fluid import simulate
 from wiresum.predict.framing import header_bytes
 from wiresum.predict.prediction import Prediction
@@ -179,10 +181,29 @@ def is_all_reduce(plan: AggregationPlan, collective: str) -> bool:
     return collective == "all_reduce" or not has_copies
 
 
-def worker_loads(plan: AggregationPlan, shape: Shape, collective: str, part: float) -> dict[str, tuple[float, float]]:
-    """Bytes of each worker, up and down, in a tree that carries this part of a collective; rank 0 is the root."""
-    traffic = {worker.name: shape.of_worker(collective, is_root=worker.rank == 0) for worker in plan.workers}
-    return {name: (part * one.up, part * one.down) for name, one in traffic.items()}
+def exchange_star(plan: AggregationPlan, bytes: int) -> PredictedStream:
+    """Where workers that do not all give and take meet, also where all-reduces go up trees or to several servers.
+
+    Args:
+        plan: one with copies.
+        bytes: of float32. The stream is as if an all-reduce of them took it.
+    """
+    carrier = next(stream for stream in plan.streams if stream.is_exchange)
+    dense = streams(plan, bytes)
+    return dense[0]._replace(
+        parents=parents_of(plan, carrier),
+        wire_bytes=sum(stream.wire_bytes for stream in dense),
+        links=links_of(plan, carrier),
+    )
+
+
+def worker_loads(plan: AggregationPlan, shape: Shape, collective: str) -> dict[str, tuple[float, float]]:
+    """Bytes of each worker, up and down, of a collective whose root is rank 0."""
+    return {
+        worker.name: (traffic.up, traffic.down)
+        for worker in plan.workers
+        for traffic in (shape.of_worker(collective, is_root=worker.rank == 0),)
+    }
 
 
 def shape_of(plan: AggregationPlan, bytes: int, element_bytes: int = FLOAT32_BYTES) -> Shape:
@@ -194,10 +215,7 @@ def shape_of(plan: AggregationPlan, bytes: int, element_bytes: int = FLOAT32_BYT
 
 def _shares(topology: Topology, plan: AggregationPlan, bytes: int, shape: Shape, collective: str) -> Schedule:
     """The flows of a collective in which workers do not all send and take everything."""
-    schedule = Schedule(RoutedTopology(topology))
-    trees = streams(plan, bytes)
-    total = sum(tree.wire_bytes for tree in trees)
-    for tree in trees:
-        loads = worker_loads(plan, shape, collective, tree.wire_bytes / total)
-        schedule.add_shares(tree.parents, loads, stream=tree.name, adding_factor=total / bytes)
+    schedule, star = Schedule(RoutedTopology(topology)), exchange_star(plan, bytes)
+    loads = worker_loads(plan, shape, collective)
+    schedule.add_shares(star.parents, loads, stream=star.name, adding_factor=star.wire_bytes / bytes)
     return schedule

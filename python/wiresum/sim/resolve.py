@@ -14,7 +14,7 @@ from wiresum.plan.assignment.wiring import unlimited
 from wiresum.planners import SWITCH_PLANNERS, assign
 from wiresum.planners import plan as make_plan
 from wiresum.predict import PredictedStream, streams
-from wiresum.predict.collectives import is_all_reduce, shape_of, worker_loads
+from wiresum.predict.collectives import exchange_star, is_all_reduce, shape_of, worker_loads
 from wiresum.predict.hosts import HostProfile, limit_of_threads
 from wiresum.predict.schedule import Tree
 from wiresum.schedule.model import Timetable
@@ -330,8 +330,8 @@ class _Resolver:
             problem = f"upload_only: only all-reduces end at their roots, not {job.collective}; remove one of the two"
             raise self.file.error(("job", index, "upload_only"), problem)
         is_switched = plan.fabric is not None or (job.plan is None and job.planner in SWITCH_PLANNERS)
-        flows = streams(plan, job.bytes)
         shares = self._shares(index, job, plan)
+        flows = [exchange_star(plan, job.bytes)] if shares else streams(plan, job.bytes)
         if is_switched:
             flows = switched(job, plan, flows)
         return {
@@ -352,26 +352,24 @@ class _Resolver:
             "upload_only": job.upload_only,
         }  # fmt: skip
 
-    def _shares(self, index: int, job: ScenarioJob, plan: AggregationPlan) -> dict[str, Mapping[str, Load]]:
-        """By stream: bytes of each worker, up and down, where workers send and take different amounts."""
+    def _shares(self, index: int, job: ScenarioJob, plan: AggregationPlan) -> Mapping[str, Load]:
+        """Bytes of each worker, up and down, where workers send and take different amounts."""
         try:
             if is_all_reduce(plan, job.collective):
                 return {}
         except PlanError as bad:
             remedy = "; in a scenario, `copies = true` gives the planner's plan copies" if job.plan is None else ""
             raise self.file.error(("job", index, "collective"), f"job {job.name}: {bad}{remedy}") from None
-        trees, shape = streams(plan, job.bytes), shape_of(plan, job.bytes)
-        total = sum(tree.wire_bytes for tree in trees)
-        return {tree.name: worker_loads(plan, shape, job.collective, tree.wire_bytes / total) for tree in trees}
+        return worker_loads(plan, shape_of(plan, job.bytes), job.collective)
 
     def _stream(
-        self, index: int, stream: PredictedStream, shares: Mapping[str, Mapping[str, Load]], *, is_copied: bool
+        self, index: int, stream: PredictedStream, loads: Mapping[str, Load], *, is_copied: bool
     ) -> dict[str, Any]:
         try:
             ways = arcs(self.topology, stream.links)
         except PlanError as bad:
             raise self.file.error(("job", index, "plan"), f"job {self.scenario.job[index].name}: {bad}") from None
-        edges, loads = Tree(stream.parents).edges, shares.get(stream.name, {})
+        edges = Tree(stream.parents).edges
         return {
             "name": stream.name,
             "edges": [[self.sites[child], self.sites[parent]] for child, parent in edges],

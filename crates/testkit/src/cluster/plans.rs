@@ -89,9 +89,9 @@ pub fn plan_with(tree: &Tree, streams: &[Values], values_per_packet: u16, lanes:
     Plan::from_json(&text.to_string()).expect("a valid plan")
 }
 
-/// The plan with streams of parts and of copies, which have so many slots and windows.
+/// The plan with streams of parts and of copies, which have so many slots and windows: stars about its root.
 pub fn with_exchanges(mut plan: Plan, slots: u32, window: u32) -> Plan {
-    let model = plan.streams[0].clone();
+    let model = star_about_root(&plan.streams[0]);
     let roles = [Role::Parts, Role::Copies, Role::Acknowledgements, Role::Acknowledgements];
     for (id, role) in (plan.streams.len() as u16..).zip(roles) {
         let (policy, slots, window) = match role {
@@ -104,4 +104,18 @@ pub fn with_exchanges(mut plan: Plan, slots: u32, window: u32) -> Plan {
     }
     plan.validate().expect("a valid plan");
     plan
+}
+
+/// A stream of a tree with every worker at the root.
+fn star_about_root(stream: &PlanStream) -> PlanStream {
+    let root = stream.root().expect("a tree").0;
+    let mut star = stream.clone();
+    star.places.retain(|place| place.node == root);
+    star.legs.retain(|leg| matches!(leg.child, Child::Worker(_)));
+    star.legs.iter_mut().for_each(|leg| leg.parent = root);
+    star.legs.sort_by_key(|leg| match leg.child {
+        Child::Worker(rank) => rank,
+        Child::Node(_) => u32::MAX,
+    });
+    star
 }

@@ -4,7 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::random::{random_conditions, random_streams, run_schedules};
 use super::*;
+use wiresum_testkit::seeds::for_each_seed;
 
+/// Seeds of deaths beside exchanges; each takes some ten milliseconds.
+const DEATHS: u64 = 300;
 const KINDS: &[Kind] =
     &[Kind::AllReduce, Kind::Reduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast];
 
@@ -50,6 +53,15 @@ fn every_lane_type_is_exchanged() {
         let plan = with_exchanges(plan_with(&Tree::star(3), &[POOL], 64, lanes), 32, 16);
         let calls: Vec<Call> = KINDS.iter().map(|kind| call(*kind, 5000)).collect();
         exchanged(plan, CALM, &calls);
+    }
+}
+
+/// Sums go up the tree, and what is exchanged goes straight to its root.
+#[test]
+fn workers_of_a_tree_exchange_about_its_root() {
+    for tree in [Tree::two_servers(), Tree::three_levels()] {
+        let calls: Vec<Call> = KINDS.iter().map(|kind| call(*kind, 20_000)).collect();
+        exchanged(with_exchanges(plan(&tree, &[POOL]), 64, 32), CALM, &calls);
     }
 }
 
@@ -125,8 +137,13 @@ fn a_late_worker_is_named() {
 fn schedule(seed: u64, overreach: u32) {
     let mut rng = Rng::new(seed);
     let lanes = ["int32-le", "int32-be", "int16-le", "int16-be", "auto"][rng.below(5) as usize];
-    let workers = 2 + rng.below(5) as u32;
-    let sums = plan_with(&Tree::star(workers), &random_streams(&mut rng), 64, lanes);
+    let tree = match rng.below(4) {
+        0 => Tree::two_servers(),
+        1 => Tree::three_levels(),
+        _ => Tree::star(2 + rng.below(5) as u32),
+    };
+    let sums = plan_with(&tree, &random_streams(&mut rng), 64, lanes);
+    let workers = sums.workers.len() as u32;
     let slots = 32 << rng.below(3);
     let plan = with_exchanges(sums, slots, 1 + rng.below(slots.into()) as u32);
     let first = if rng.below(2) == 0 { 0 } else { (rng.below(300) as u32).wrapping_neg() };
@@ -156,6 +173,43 @@ fn exchanges_are_exact_in(seed: u64) {
 fn exchanges_are_exact_under_random_misfortune() {
     let test = "exchanges::exchanges_are_exact_under_random_misfortune";
     run_schedules(test, 0, exchanges_are_exact_in);
+}
+
+/// Servers below the root die, come back, or are taken for dead, while workers exchange about the root.
+fn exchanges_go_on_beside_deaths_in(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let (tree, victims) = match rng.below(2) {
+        0 => (Tree::two_servers(), &[1, 2][..]),
+        _ => (Tree::three_levels(), &[1, 2, 3][..]),
+    };
+    let sums = plan_with(&tree, &random_streams(&mut rng), 64, "auto");
+    let mut cluster = Cluster::new(with_exchanges(sums, 64, 32), lossy(0.02), seed);
+    cluster.join_all();
+    while !cluster.hosts.iter().all(|host| host.has_joined) {
+        assert!(cluster.step());
+    }
+    let workers = cluster.hosts.len();
+    for _ in 0..4 {
+        let calls: Vec<Call> =
+            (0..3).map(|_| Call::random_of(KINDS, &mut rng, workers, 5000)).collect();
+        cluster.submit_calls(&calls);
+        cluster.run_until(cluster.now().plus(Duration::from_micros(rng.below(20_000))));
+        let victim = victims[rng.below(victims.len() as u64) as usize];
+        match rng.below(3) {
+            0 => cluster.kill(victim),
+            1 => cluster.revive(victim),
+            _ => cluster.take_for_dead(rng.below(workers as u64) as usize, victim),
+        }
+        cluster.run_until(cluster.now().plus(Duration::from_micros(rng.below(2) * 700_000)));
+    }
+    cluster.run();
+    cluster.assert_sums();
+}
+
+#[test]
+fn exchanges_go_on_beside_deaths() {
+    let test = "-p wiresum-testkit --test cluster exchanges::exchanges_go_on_beside_deaths";
+    for_each_seed(test, 0, DEATHS, exchanges_go_on_beside_deaths_in);
 }
 
 /// The bound is no wider than it has to be: one position more, and some entry is taken from who needs it.
