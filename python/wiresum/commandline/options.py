@@ -188,7 +188,8 @@ class JobOptions:
     copies: Annotated[
         bool,
         typer.Option(
-            "--copies", help="Carry all_gather and broadcast, too, and of a reduce_scatter each rank's part; on stars"
+            "--copies",
+            help="Carry all_gather and broadcast, too, and of a reduce_scatter each rank's part, by one server",
         ),
     ] = False
     mesh: Annotated[

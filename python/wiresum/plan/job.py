@@ -55,7 +55,7 @@ class Job(Document):
         sealed: whether sums are sealed: nodes learn nothing of the values, and what they change is found.
         proven: whether values carry proofs: who reads packets and forges addresses changes no sum.
         copies: whether the plan has streams for copies (all_gather, broadcast), and for sums that one rank takes each
-            (reduce_scatter, reduce). Stars of servers only.
+            (reduce_scatter, reduce): they meet at the root. For servers only.
         mesh: sizes of the axes of a mesh of all workers, whose rows and columns are groups that sum by themselves.
         groups: more of them, by rank.
         threads: of each rank, which share the work on large tensors.

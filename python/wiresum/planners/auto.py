@@ -13,6 +13,7 @@ from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import participants
+from wiresum.predict import predict
 from wiresum.predict.collectives import predict_collective
 from wiresum.predict.cost import Cost, cost_of_plan, cost_of_ring
 from wiresum.predict.framing import wire_bytes
@@ -96,11 +97,11 @@ def quicker_ring_s(topology: Topology, job: Job, plan_s: float) -> float | None:
 
 
 def slow_copies(topology: Topology, job: Job, plan: AggregationPlan) -> str:
-    """A sentence, where a ring gathers sooner than the server that copies for all, which sends each share to each.
+    """A sentence, where FSDP2 is quicker without the copies of a plan: one server sends each share to each worker.
 
     Args:
-        topology: where both would be.
-        job: its gradient is what is gathered.
+        topology: where the plan's nodes and workers are.
+        job: its gradient is what is reduced and gathered.
         plan: of the job, with copies.
 
     Returns:
@@ -110,16 +111,17 @@ def slow_copies(topology: Topology, job: Job, plan: AggregationPlan) -> str:
         PlanError: two workers have no path.
     """
     size = _size(job)
-    copies_s = predict_collective(topology, plan, size, "all_gather").seconds
-    # The second half of a ring's all-reduce.
-    ring_s = _ring_s(topology, job) / 2
-    if ring_s >= copies_s * (1 - TIE):
+    copies_s = predict_collective(topology, plan, size, "pair").seconds
+    # Without copies a reduce-scatter is an all-reduce, and an all-gather the second half of a ring's.
+    without_s = predict(topology, plan, size).seconds + _ring_s(topology, job) / 2
+    if without_s >= copies_s * (1 - TIE):
         return ""
     root = next(stream.root for stream in plan.streams if stream.is_exchange)
     server = next(node.name for node in plan.nodes if node.id == root)
     return (
-        f"copies by {server}: an all-gather of {size / 1e6:g} MB is predicted to take {copies_s:.4g} s, "
-        f"and {ring_s:.4g} s as a ring through Gloo; leave out --copies, or give {server} a faster link"
+        f"copies by {server}: a reduce-scatter beside an all-gather of {size / 1e6:g} MB is predicted to take "
+        f"{copies_s:.4g} s, and {without_s:.4g} s where Gloo gathers; "
+        f"leave out --copies, or make {server}'s links faster"
     )
 
 

@@ -200,7 +200,7 @@ class ScenarioJob(Document):
         bytes: float32 bytes of each collective's unsharded tensor.
         collective: what workers pass in each round; `pair` is a reduce-scatter and an all-gather at once. The root of a
             broadcast or reduce is rank 0.
-        copies: whether a star's plan has streams for copies, as `wiresum plan --copies` makes them: all-gathers and
+        copies: whether servers' plan has streams for copies, as `wiresum plan --copies` makes them: all-gathers and
             broadcasts want them, and reduce-scatters then bring each worker its own part alone.
         rounds: collectives, one after another.
         policy: slot policy of the values.
