@@ -78,6 +78,9 @@ class WiresumBackend(Backend):
     def crossing(self) -> Crossing | None:
         """The ways out of the network and back; None where there are none. It does not keep the backend."""
 
+    def lose(self, why: str) -> None:
+        """Note that a rank is lost for good: what Gloo has, and gets, and what fails in the network, says so."""
+
     @property
     def packs(self) -> bool:
         """Whether the network sums numbers of 8 bits."""

@@ -18,6 +18,7 @@ from wiresum.torch.report import group_report
 if TYPE_CHECKING:
     from wiresum.torch._c10d import Ledger
     from wiresum.torch.replay import Replay
+    from wiresum.torch.watch import Watch
 
 logger = logging.getLogger("wiresum.torch")
 
@@ -74,6 +75,7 @@ class Connection:
         self._before: dict[str, Any] = {}
         self._capsules: list[object] = []
         self._replay: Replay | None = None
+        self._watch: Watch | None = None
         Connection.by_job[job] = self
 
     @classmethod
@@ -108,6 +110,11 @@ class Connection:
         self._replay = replay
         replay.start()
 
+    def watch_by(self, watch: Watch) -> None:
+        """Names who notices a dead rank, where no server does; it begins now, and ends with this."""
+        self._watch = watch
+        watch.start()
+
     def interface_of(self, engine: Engine) -> object:
         """The capsule of an engine, which lives as long as this, as the backend uses what is in it."""
         capsule = engine.abi()
@@ -139,14 +146,15 @@ class Connection:
 
     def close(self) -> None:
         """Leaves the job and logs what was summed. Harmless when repeated."""
-        if self._replay is not None:
-            self._replay.close()
+        for thread in (self._replay, self._watch):
+            if thread is not None:
+                thread.close()
         with self._closing:
             if self._closed:
                 return
             self.statistics()
             self._closed = True
-            self._replay = None  # it holds a group of Gloo, and reports keep this
+            self._replay = self._watch = None  # they hold groups of Gloo, and reports keep this
             self.follow(None)
             if Connection.by_job.get(self._job) is self:
                 del Connection.by_job[self._job]

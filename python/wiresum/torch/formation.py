@@ -21,10 +21,12 @@ from wiresum.torch.connection import Claim, Connection
 from wiresum.torch.replay import Replay
 from wiresum.torch.seats import Seating
 from wiresum.torch.settings import Settings
+from wiresum.torch.watch import Watch
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import GroupName
 
+    from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.torch._c10d import WiresumBackend
 
 logger = logging.getLogger("wiresum.torch")
@@ -189,7 +191,23 @@ class Formation:
         if meeting.replays:
             assert backend.crossing is not None  # it has a group for afterwards
             connection.replay_by(Replay(self.store, meeting, connection, backend.crossing))
+        if settings.dead_after_s > 0 and self._is_unwatched(meeting.plan):
+            tell = partial(self._lose, backend, connection, meeting)
+            connection.watch_by(Watch(self._gloo("watch"), tell))
         return backend
+
+    def _is_unwatched(self, plan: AggregationPlan) -> bool:
+        """Whether no server watches ranks, and there are others to be watched."""
+        by_nobody = plan.fabric is not None or self.tools.settings.turns is not None
+        return by_nobody and self.members.size > 1
+
+    def _lose(self, backend: WiresumBackend, connection: Connection, meeting: Meeting, rank: int) -> None:
+        """Ends the job of a rank that is dead."""
+        assert meeting.plan is not None
+        worker = meeting.plan.workers[meeting.seats[rank]]
+        why = f"worker {worker.name} (rank {rank}) is lost: its process has ended; look at its output"
+        backend.lose(why)
+        connection.engine.stop(why)
 
     def _gloo(self, prefix: str) -> ProcessGroupGloo:
         """A Gloo group as PyTorch itself would make it."""

@@ -546,6 +546,11 @@ std::shared_ptr<Crossing> WiresumBackend::crossing() const {
                : nullptr;
 }
 
+void WiresumBackend::lose(const std::string &why) {
+    group_->note_loss(why, true);
+    inner()->abort();
+}
+
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr<c10d::Store> &store,
                                                         const std::vector<int> &ranks,
                                                         const c10::intrusive_ptr<Options> &options) {

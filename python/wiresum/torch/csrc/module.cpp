@@ -237,6 +237,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("leave", &leaving)
         .def_property_readonly("crossing", &WiresumBackend::crossing)
         .def_property_readonly("inner", &WiresumBackend::inner)
+        .def("lose", &WiresumBackend::lose, py::arg("why"), py::call_guard<py::gil_scoped_release>())
         .def_property_readonly("packs", &WiresumBackend::packs)
         .def("all_reduce_int8", &all_reduce_int8, py::arg("tensor"), py::arg("operation"), py::arg("kept"),
              py::arg("timeout"), py::call_guard<py::gil_scoped_release>())

@@ -231,8 +231,11 @@ void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) 
         succeed(outcome == WIRESUM_OK ? whole : Reason::Missed);
         return;
     }
-    const std::string text = c10::str(describe(), ": ", message, ". ", remedy(outcome));
-    fail(std::make_exception_ptr(CollectiveError(outcome, text)));
+    // Where no node watches ranks, the engine was stopped when one was lost.
+    const GroupContext::Loss loss = group_->loss();
+    const wiresum_outcome kind = loss.is_final ? WIRESUM_WORKER_LOST : outcome;
+    const std::string &why = loss.is_final && outcome == WIRESUM_FAILED ? loss.text : message;
+    fail(std::make_exception_ptr(CollectiveError(kind, c10::str(describe(), ": ", why, ". ", remedy(kind)))));
 }
 
 // The same by Gloo, into the sink.
