@@ -12,6 +12,7 @@ import pytest
 import torch.distributed as dist
 from world import World
 
+from wiresum.torch import extension
 from wiresum.torch.watch import Watch
 
 RANKS = 4
@@ -32,7 +33,7 @@ def begin() -> None:
     store = dist.distributed_c10d._get_default_store()
     told: list[int] = []
     gloo = dist.ProcessGroupGloo(dist.PrefixStore("watched", store), dist.get_rank(), dist.get_world_size())
-    _state.update(told=told, watch=Watch(gloo, told.append))
+    _state.update(told=told, watch=Watch(gloo, told.append, extension.load().abort))
     _state["watch"].start()
 
 

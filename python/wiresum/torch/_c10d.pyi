@@ -96,6 +96,9 @@ class WiresumBackend(Backend):
     def perform_nocolor_split(self, device: torch.device) -> None:
         """Do nothing: PyTorch calls it on ranks outside a new group, where the default group is bound to a device."""
 
+def abort(work: Work) -> None:
+    """End the wait for a message of Gloo."""
+
 def connected(
     inner: ProcessGroupGloo,
     fallback: ProcessGroupGloo,

@@ -193,7 +193,7 @@ class Formation:
             connection.replay_by(Replay(self.store, meeting, connection, backend.crossing))
         if settings.dead_after_s > 0 and self._is_unwatched(meeting.plan):
             tell = partial(self._lose, backend, connection, meeting)
-            connection.watch_by(Watch(self._gloo("watch"), tell))
+            connection.watch_by(Watch(self._gloo("watch"), tell, self.tools.native.abort))
         return backend
 
     def _is_unwatched(self, plan: AggregationPlan) -> bool:

@@ -12,9 +12,9 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
-from torch.distributed import ProcessGroupGloo
+from torch.distributed import ProcessGroupGloo, Work
 
 import torch
 
@@ -30,19 +30,22 @@ LEAVE = -1
 class Watch:
     """The thread of a rank that waits for the next one."""
 
-    def __init__(self, gloo: ProcessGroupGloo, tell: Callable[[int], None]) -> None:
+    def __init__(self, gloo: ProcessGroupGloo, tell: Callable[[int], None], abort: Callable[[Work], None]) -> None:
         """Makes a watch that has not begun.
 
         Args:
             gloo: a group of all ranks that nobody else uses.
             tell: takes the rank that is dead, once, on the watch's thread.
+            abort: ends the wait for a message.
         """
-        self._gloo: Any = gloo  # whose messages PyTorch's types lack
-        self._tell = tell
+        self._gloo = cast("Any", gloo)  # whose messages PyTorch's types lack
+        self._tell, self._abort = tell, abort
         rank, size = gloo.rank(), gloo.size()
         self._before, self._next = (rank - 1) % size, (rank + 1) % size
         self._has_spoken = self._is_closing = False
         self._speaking = threading.Lock()
+        self._word = torch.zeros(1, dtype=torch.int64)
+        self._message: Work = self._gloo.recv([self._word], self._next, 0)
         self._thread = threading.Thread(target=self._run, name="wiresum-watch", daemon=True)
 
     def start(self) -> None:
@@ -53,7 +56,7 @@ class Watch:
         """Takes leave of the rank before, and waits no more. Harmless when repeated."""
         self._is_closing = True
         self._speak(LEAVE)
-        self._gloo.abort()
+        self._abort(self._message)
         if self._thread is not threading.current_thread():
             self._thread.join(WORD_S)
 
@@ -65,13 +68,12 @@ class Watch:
 
     def _hear(self) -> int:
         """The word of the next rank, or that it is dead."""
-        word = torch.zeros(1, dtype=torch.int64)
         try:
-            self._gloo.recv([word], self._next, 0).wait(FOR_EVER)
+            self._message.wait(FOR_EVER)
         except RuntimeError as error:
             logger.debug("the connection to rank %d has ended: %s", self._next, error)
             return self._next
-        return int(word)
+        return int(self._word)
 
     def _speak(self, word: int) -> None:
         """Says one word to the rank before, the first that is to be said."""

@@ -270,6 +270,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
                py::arg("handle"), py::arg("meet"));
     module.def("ledgers", &Ledger::all);
     module.def("reason_of", &reason_of);
+    // A wait for a message ends, which Python cannot ask for otherwise.
+    module.def(
+        "abort", [](const c10::intrusive_ptr<c10d::Work> &work) { work->abort(); }, py::arg("work"),
+        py::call_guard<py::gil_scoped_release>());
     module.def("set_error_types", &set_error_types);
     module.attr("REASONS") = py::cast(std::vector<std::string>(kReasonNames.begin(), kReasonNames.end()));
     module.attr("ENGINE_ABI_VERSION") = WIRESUM_ENGINE_ABI_VERSION;
