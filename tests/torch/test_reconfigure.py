@@ -17,7 +17,7 @@ from world import Failure, World, create_group
 import torch
 from wiresum.deploy.deployment import Deployment
 from wiresum.plan.job import Job
-from wiresum.torch import explain, report
+from wiresum.torch import eight_bits, explain, report
 
 SEATS = 4
 ELEMENTS = 6000
@@ -85,6 +85,12 @@ def everything() -> set[str]:
         gone[-1].wait()
         if rank == size - 1:
             torch.testing.assert_close(reduced, whole * (size * (size + 1) / 2))
+    third = torch.full((ELEMENTS,), 1 / 3)
+    short, kept = third.clone(), torch.zeros_like(third)
+    gone.append(eight_bits.all_reduce(short, dist.ReduceOp.AVG, kept=kept, async_op=True))
+    gone[-1].wait()
+    torch.testing.assert_close(short + kept, third)
+    assert 0.001 < kept.abs().max() < 0.1, "what 8 bits leave"
     counted = torch.tensor([rank, 1])
     dist.all_reduce(counted, dist.ReduceOp.MAX)
     assert counted.tolist() == [size - 1, 1]

@@ -116,6 +116,8 @@ def _check(tensor: torch.Tensor, kept: torch.Tensor | None) -> None:
 def _backend(group: dist.ProcessGroup, tensor: torch.Tensor) -> "WiresumBackend | None":
     """The backend that sums 8 bits, or hands on what it does not; None where the group has another one."""
     backend: Any = group._get_backend(tensor.device)
+    # A group whose members change hands on to that of the present ones.
+    backend = getattr(backend, "members", None) or backend
     if not hasattr(backend, "all_reduce_int8"):
         _tell_once(f"the group's backend is `{backend.name()}`, and `wiresum` alone sums 8 bits")
         return None
