@@ -16,7 +16,7 @@ from world import Failure, World
 import torch
 from wiresum.deploy.deployment import Deployment
 from wiresum.plan.job import Job
-from wiresum.torch import explain, report
+from wiresum.torch import eight_bits, explain, report
 
 RANKS = 3
 ELEMENTS = 20_000
@@ -103,6 +103,36 @@ def test_training_ends_as_it_would_have(node: Deployment) -> None:
         world.run(sum_until, "summed")
     assert all(seen == killed[0][0] for seen, _ in killed)
     torch.testing.assert_close(torch.tensor(killed[0][0]), torch.tensor(calm[0][0]), rtol=1e-5, atol=1e-4)
+
+
+def account_for(steps: int, pause_s: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, set[str]]:
+    """All that this rank passed by 8 bits, all sums that it got, what is kept in the end, and where sums were made."""
+    values = torch.randn(ELEMENTS, generator=torch.Generator().manual_seed(dist.get_rank()))
+    kept, sums, reasons = torch.zeros(ELEMENTS), torch.zeros(ELEMENTS, dtype=torch.float64), set()
+    for _ in range(steps):
+        tensor = values + kept
+        work = eight_bits.all_reduce(tensor, dist.ReduceOp.SUM, kept=kept, async_op=True)
+        assert work is not None
+        work.wait()
+        reasons.add(str(explain(work)))
+        sums += tensor
+        time.sleep(pause_s)
+    return steps * values.double(), sums, kept.double(), reasons
+
+
+@by_threads
+def test_of_8_bits_nothing_is_lost_either(node: Deployment) -> None:
+    """What Gloo sums in the meantime is whole, so nothing of it is kept, and nothing is added twice."""
+    with three(node) as world:
+        timer = kill_and_revive(node, 1.0)
+        outcomes = world.run(account_for, 400, 0.01)
+        timer.join()
+        world.run(sum_until, "summed")
+    passed, kept = (sum(outcome[part] for outcome in outcomes) for part in (0, 2))
+    for _, sums, _, reasons in outcomes:
+        assert torch.equal(sums, outcomes[0][1]), "the same bits on every rank"
+        assert {"summed", "not_served"} <= reasons
+        assert (passed - sums - kept).abs().max() < 1e-2
 
 
 def in_flight() -> list[float]:
