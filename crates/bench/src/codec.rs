@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use wiresum_codec::{Codec, Element, Format, Instructions, Operation, bf16, f16};
+use wiresum_codec::{Codec, Element, Format, Instructions, Operation, Rounding, bf16, f16};
 use wiresum_wire::{HEADER_LEN, LaneType, MAX_PACKET, MAX_PAYLOAD};
 
 /// Elements that stay in a core's own cache, with their lanes.
@@ -24,12 +24,13 @@ const EXPONENT: i8 = 0;
 /// The speed of one loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// `exponent`, `encode`, `check` (the sum of received lanes), `decode`, or the rivals `memcpy`, `naive encode`, `naive decode`.
+    /// `exponent`, `encode`, `encode and keep` (what numbers of 8 bits leave), `check` (the sum of received lanes), `decode`, or
+    /// the rivals `memcpy`, `naive encode`, `naive decode`.
     pub step: &'static str,
     /// As PyTorch calls it.
     pub element: &'static str,
-    /// Type of the lanes.
-    pub lanes: LaneType,
+    /// What elements become: lanes as plans call them, or `int8 in` such.
+    pub lanes: &'static str,
     /// Bytes of elements gone through repeatedly.
     pub working_set: usize,
     /// Instruction set of the codec's loop; the codec chooses the fastest.
@@ -74,7 +75,7 @@ pub fn run(working_set: usize, runs: usize, clock: &dyn Fn() -> Duration) -> Vec
         if set == Instructions::best() {
             bench.elements(&mut out);
         } else {
-            bench.element::<f32>("float32", LaneType::I32Le, &mut out);
+            bench.element::<f32>("float32", whole(LaneType::I32Le), &mut out);
         }
     }
     out.extend(Bench { set: Instructions::best(), working_set, runs, clock }.rivals());
@@ -90,23 +91,22 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn elements(&self, out: &mut Vec<Measurement>) {
-        for lanes in [LaneType::I32Le, LaneType::I32Be, LaneType::I16Le, LaneType::I16Be] {
-            self.element::<f32>("float32", lanes, out);
-            self.element::<f16>("float16", lanes, out);
-            self.element::<bf16>("bfloat16", lanes, out);
+        let lanes = [LaneType::I32Le, LaneType::I32Be, LaneType::I16Le, LaneType::I16Be];
+        for form in lanes.map(whole).into_iter().chain([packed()]) {
+            self.element::<f32>("float32", form, out);
+            self.element::<f16>("float16", form, out);
+            self.element::<bf16>("bfloat16", form, out);
         }
     }
 
     fn element<T: Element>(
         &self,
         element: &'static str,
-        lanes: LaneType,
+        (lanes, format): (&'static str, Format),
         out: &mut Vec<Measurement>,
     ) {
-        let format =
-            Format::new(Codec::BLOCK, lanes, WORKERS).expect("every lane fits the workers");
         let mut values = values::<T>(self.working_set / size_of::<T>());
-        let per_packet = MAX_PAYLOAD / format.lanes().width();
+        let per_packet = MAX_PAYLOAD / format.width();
         let mut packets = vec![[0; MAX_PACKET]; values.len().div_ceil(per_packet)];
         let mut measure = |step, pass: &mut dyn FnMut()| {
             out.push(self.measure(step, element, lanes, pass));
@@ -128,9 +128,19 @@ impl Bench<'_> {
         });
         measure("check", &mut || {
             for packet in &packets {
-                black_box(lanes.sum(&packet[HEADER_LEN..]));
+                black_box(format.lanes().sum(&packet[HEADER_LEN..]));
             }
         });
+        if format.is_packed() && self.set == Instructions::best() {
+            let mut kept = vec![0f32; per_packet];
+            measure("encode and keep", &mut || {
+                for (fragment, packet) in values.chunks(per_packet).zip(&mut packets) {
+                    let kept = Rounding::Kept(&mut kept);
+                    let payload = &mut packet[HEADER_LEN..];
+                    black_box(format.encode_rounded(fragment, EXPONENT, kept, payload));
+                }
+            });
+        }
         measure("decode", &mut || {
             for (fragment, packet) in values.chunks_mut(per_packet).zip(&packets) {
                 format.decode_with(
@@ -149,16 +159,17 @@ impl Bench<'_> {
         let mut values = values::<f32>(self.working_set / size_of::<f32>());
         let source = vec![1u8; self.working_set];
         let mut target = vec![0u8; self.working_set];
-        let copied = self.measure("memcpy", "float32", LaneType::I32Le, &mut || {
+        let lanes = LaneType::I32Le.name();
+        let copied = self.measure("memcpy", "float32", lanes, &mut || {
             target.copy_from_slice(black_box(&source));
             black_box(&target);
         });
-        let encoded = self.measure("naive encode", "float32", LaneType::I32Le, &mut || {
+        let encoded = self.measure("naive encode", "float32", lanes, &mut || {
             for (value, lane) in values.iter().zip(target.as_chunks_mut().0) {
                 *lane = ((value * black_box(1e8)).round() as i32).to_le_bytes();
             }
         });
-        let decoded = self.measure("naive decode", "float32", LaneType::I32Le, &mut || {
+        let decoded = self.measure("naive decode", "float32", lanes, &mut || {
             for (value, lane) in values.iter_mut().zip(target.as_chunks().0) {
                 *value = i32::from_le_bytes(*lane) as f32 / black_box(1e8);
             }
@@ -170,7 +181,7 @@ impl Bench<'_> {
         &self,
         step: &'static str,
         element: &'static str,
-        lanes: LaneType,
+        lanes: &'static str,
         pass: &mut dyn FnMut(),
     ) -> Measurement {
         pass();
@@ -195,6 +206,18 @@ impl Bench<'_> {
         let elapsed = (self.clock)() - start;
         (passes * self.working_set) as f64 / elapsed.as_nanos() as f64
     }
+}
+
+/// Lanes of one number, and the format for them.
+fn whole(lanes: LaneType) -> (&'static str, Format) {
+    let format = Format::new(Codec::BLOCK, lanes, WORKERS);
+    (lanes.name(), format.expect("every lane fits the workers"))
+}
+
+/// Numbers of 8 bits, four in a lane.
+fn packed() -> (&'static str, Format) {
+    let (_, format) = whole(LaneType::I32Le);
+    ("int8 in int32-le", format.packed().expect("8 bits fit the workers"))
 }
 
 /// Values like those of a gradient: of either sign, within ±2, no two alike nearby.

@@ -39,11 +39,11 @@ pub fn bench_codec(py: Python<'_>, runs: usize) -> PyResult<Bound<'_, PyList>> {
     for m in measured.iter().flatten() {
         let row = PyDict::new(py);
         let kibibytes = m.working_set >> 10;
-        let (step, element, lanes, set) = (m.step, m.element, m.lanes.name(), m.instructions);
+        let (step, element, lanes, set) = (m.step, m.element, m.lanes, m.instructions);
         row.set_item("name", format!("{step} {element} {lanes} {kibibytes} KiB {set}"))?;
         row.set_item("step", step)?;
         row.set_item("element", m.element)?;
-        row.set_item("lanes", m.lanes.name())?;
+        row.set_item("lanes", m.lanes)?;
         row.set_item("instructions", m.instructions)?;
         row.set_item("working_set_bytes", m.working_set)?;
         row.set_item("unit", "GB/s")?;
