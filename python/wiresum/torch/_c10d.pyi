@@ -78,8 +78,12 @@ class WiresumBackend(Backend):
     def crossing(self) -> Crossing | None:
         """The ways out of the network and back; None where there are none. It does not keep the backend."""
 
-    def lose(self, why: str) -> None:
-        """Note that a rank is lost for good: what Gloo has, and gets, and what fails in the network, says so."""
+    @property
+    def lose(self) -> Callable[[str], None]:
+        """What to call once a rank is lost for good, with why, so that all that fails says so.
+
+        It does not keep the backend.
+        """
 
     @property
     def packs(self) -> bool:

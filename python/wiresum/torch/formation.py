@@ -192,7 +192,7 @@ class Formation:
             assert backend.crossing is not None  # it has a group for afterwards
             connection.replay_by(Replay(self.store, meeting, connection, backend.crossing))
         if settings.dead_after_s > 0 and self._is_unwatched(meeting.plan):
-            tell = partial(self._lose, backend, connection, meeting)
+            tell = partial(_lose, backend.lose, connection, meeting)
             connection.watch_by(Watch(self._gloo("watch"), tell, self.tools.native.abort))
         return backend
 
@@ -200,14 +200,6 @@ class Formation:
         """Whether no server watches ranks, and there are others to be watched."""
         by_nobody = plan.fabric is not None or self.tools.settings.turns is not None
         return by_nobody and self.members.size > 1
-
-    def _lose(self, backend: WiresumBackend, connection: Connection, meeting: Meeting, rank: int) -> None:
-        """Ends the job of a rank that is dead."""
-        assert meeting.plan is not None
-        worker = meeting.plan.workers[meeting.seats[rank]]
-        why = f"worker {worker.name} (rank {rank}) is lost: its process has ended; look at its output"
-        backend.lose(why)
-        connection.engine.stop(why)
 
     def _gloo(self, prefix: str) -> ProcessGroupGloo:
         """A Gloo group as PyTorch itself would make it."""
@@ -217,6 +209,15 @@ class Formation:
         gloo.options.global_ranks_in_group = members.global_ranks
         gloo.options.group_name = cast("GroupName", members.group)
         return gloo
+
+
+def _lose(lose: Callable[[str], None], connection: Connection, meeting: Meeting, rank: int) -> None:
+    """Ends the job of a rank that is dead."""
+    assert meeting.plan is not None  # there is a connection
+    worker = meeting.plan.workers[meeting.seats[rank]]
+    why = f"worker {worker.name} (rank {rank}) is lost: its process has ended; look at its output"
+    lose(why)
+    connection.engine.stop(why)
 
 
 def store_of_this_life(store: Store, members: Members) -> Store:

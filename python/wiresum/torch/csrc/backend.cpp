@@ -145,10 +145,7 @@ void Crossing::leave() {
     submissions->leave(going_over);
 }
 
-void Crossing::lose(const std::string &why) const {
-    group->note_loss(why, true);
-    group->groups().inner->abort();
-}
+void Crossing::lose(const std::string &why) const { group->lose(why); }
 
 // --- Through the network
 // ---------------------------------------------------------------------------------------------
@@ -546,9 +543,8 @@ std::shared_ptr<Crossing> WiresumBackend::crossing() const {
                : nullptr;
 }
 
-void WiresumBackend::lose(const std::string &why) {
-    group_->note_loss(why, true);
-    inner()->abort();
+std::function<void(const std::string &)> WiresumBackend::lose() const {
+    return [group = group_](const std::string &why) { group->lose(why); };
 }
 
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr<c10d::Store> &store,

@@ -92,8 +92,9 @@ class WiresumBackend final : public c10d::Backend {
     std::function<void()> leave() const;
     // The ways out of the network and back; null where there are none.
     std::shared_ptr<Crossing> crossing() const;
-    // A rank is lost for good, in words: what Gloo has, and gets, and what fails in the network, says so.
-    void lose(const std::string &why);
+    // What is to be called once a rank is lost for good, with why in words: what Gloo has, and gets, and what
+    // fails in the network, says so. It does not keep the backend.
+    std::function<void(const std::string &why)> lose() const;
 
     // The collectives that may go through the network.
     c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor> &tensors,

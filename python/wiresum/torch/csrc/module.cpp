@@ -148,6 +148,10 @@ py::object leaving(const WiresumBackend &backend) {
     return leave ? py::cpp_function(leave, py::call_guard<py::gil_scoped_release>()) : py::object(py::none());
 }
 
+py::object losing(const WiresumBackend &backend) {
+    return py::cpp_function(backend.lose(), py::call_guard<py::gil_scoped_release>());
+}
+
 // The capsule has to live until the group is closed, or goes on with another engine.
 void go_on(const Crossing &crossing, uint64_t first, const py::capsule &capsule) {
     const wiresum_engine_abi *engine = engine_in(capsule);
@@ -237,7 +241,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("leave", &leaving)
         .def_property_readonly("crossing", &WiresumBackend::crossing)
         .def_property_readonly("inner", &WiresumBackend::inner)
-        .def("lose", &WiresumBackend::lose, py::arg("why"), py::call_guard<py::gil_scoped_release>())
+        .def_property_readonly("lose", &losing)
         .def_property_readonly("packs", &WiresumBackend::packs)
         .def("all_reduce_int8", &all_reduce_int8, py::arg("tensor"), py::arg("operation"), py::arg("kept"),
              py::arg("timeout"), py::call_guard<py::gil_scoped_release>())

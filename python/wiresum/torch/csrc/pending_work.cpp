@@ -79,6 +79,11 @@ void GroupContext::note_loss(std::string text, bool is_final) {
     changed_.notify_all();
 }
 
+void GroupContext::lose(const std::string &why) {
+    note_loss(why, true);
+    groups().inner->abort();
+}
+
 std::optional<GroupContext::Loss> GroupContext::loss_since(uint64_t count, bool awaits) const {
     std::unique_lock lock(mutex_);
     const auto limit = awaits ? loss_known_after : std::chrono::milliseconds(0);

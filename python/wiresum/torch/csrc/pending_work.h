@@ -75,6 +75,8 @@ struct GroupContext {
         return loss_;
     }
     void note_loss(std::string text, bool is_final);
+    // A rank is lost for good: what Gloo has ends now.
+    void lose(const std::string &why);
     // The loss after so many, if there is one; with `awaits` also if it comes before others would have
     // learned of it.
     std::optional<Loss> loss_since(uint64_t count, bool awaits) const;
