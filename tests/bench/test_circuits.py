@@ -1,6 +1,7 @@
 """`wiresum bench circuits`, on little: every frame is counted, light keeps its time, and every driver is measured."""
 
-from wiresum.bench.circuits.measure import Options, measure
+from wiresum.bench.circuits.command import Options
+from wiresum.bench.circuits.measure import measure
 from wiresum.circuits.emulator.server import SERVERS
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from wiresum.bench.coflows.command import Options
 from wiresum.bench.coflows.matrices import BUSIEST_S, KINDS, matrix
-from wiresum.bench.coflows.measure import Options, measure, ports_bound_s
+from wiresum.bench.coflows.measure import measure, ports_bound_s
 from wiresum.bench.coflows.trace import FILE, MOST_MADE, read
 from wiresum.errors import WorkloadError
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from wiresum.bench.sparse.measure import Options, measure
+from wiresum.bench.sparse.command import Options
+from wiresum.bench.sparse.measure import measure
 from wiresum.bench.sparse.worker import PRODUCT
 
 
@@ -22,6 +23,7 @@ def test_every_method_plays_the_same_rounds():
         rate_bps=50e6,
         rounds=2,
         against=("push_pull", "zebra", "pool"),
+        engine="udp",
     )
     report = measure(options)
     assert [result.name for result in report.results] == [PRODUCT, "push_pull", "zebra", "pool"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from wiresum.bench.sparse_training import command
 from wiresum.bench.sparse_training import measure as benchmark
-from wiresum.bench.sparse_training.measure import Options, Training
+from wiresum.bench.sparse_training.command import MODELS, RIVALS, Options
+from wiresum.bench.sparse_training.measure import Training
 from wiresum.bench.sparse_training.models import CASES
-from wiresum.bench.sparse_training.worker import PRODUCT, RIVALS
+from wiresum.bench.sparse_training.worker import GLOO, PRODUCT, PUSH_PULL
 from wiresum.errors import TestbedError
 
 STEPS = 4
@@ -37,5 +37,5 @@ def test_losses_that_differ_are_an_error():
 
 
 def test_the_command_knows_the_models_and_rivals():
-    assert tuple(CASES) == command.MODELS
-    assert command.RIVALS == RIVALS
+    assert tuple(CASES) == MODELS
+    assert RIVALS == (PUSH_PULL, GLOO)

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from wiresum.bench.sparse_training.measure import Options, Training
+from wiresum.bench.sparse_training.command import Options
+from wiresum.bench.sparse_training.measure import Training
 from wiresum.demo import sparse
 
 

@@ -132,9 +132,19 @@ def suitable_engine() -> Engine:
 
 def some_of(known: tuple[T, ...], option: str) -> tuple[T, ...]:
     """A field for a comma-separated list of names; all of them where the option is not given."""
+    return text(_joined(known), lambda given: tuple(one_of(name, known, option) for name in given.split(",")))
+
+
+def some_or_none(known: tuple[T, ...], option: str, default: tuple[T, ...] | None = None) -> tuple[T, ...]:
+    """The same, but that the list may be empty, and that others may be the default."""
     return text(
-        ",".join(map(str, known)), lambda given: tuple(one_of(name, known, option) for name in given.split(","))
+        _joined(known if default is None else default),
+        lambda given: tuple(one_of(name, known, option) for name in given.split(",") if name),
     )
+
+
+def _joined(names: tuple[T, ...]) -> str:
+    return ",".join(map(str, names))
 
 
 def counts(default: str, option: str, least: int = 1, most: int | None = None) -> tuple[int, ...]:

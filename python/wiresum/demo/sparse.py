@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from wiresum.bench.sparse_training.measure import Options, Training, hot_rows, train
+from wiresum.bench.sparse_training.command import Options
+from wiresum.bench.sparse_training.measure import Training, hot_rows, train
 from wiresum.bench.sparse_training.models import CASES
 from wiresum.picture import BLUE, GREY, OURS, PALE, RIVAL, SKY, picture
 from wiresum.plan.choices import Engine

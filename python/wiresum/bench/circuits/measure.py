@@ -16,9 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
+from wiresum.bench.circuits.command import Options
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.circuits.control import apply
 from wiresum.circuits.device import both_ways
@@ -44,25 +44,6 @@ RATE_S = 3.0
 FULL_S = 0.25
 """Seconds before, in which the queue fills."""
 PORTS_OF_A_UNIT = 4
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        rate_bps: of fibres.
-        dark_s: seconds without light after an order.
-        settle_s: seconds from light to traffic.
-        ports: that one order changes.
-        runs: orders of each kind.
-    """
-
-    rate_bps: float = 100e6
-    dark_s: float = 20e-3
-    settle_s: float = 0.0
-    ports: int = 64
-    runs: int = 50
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda line: None) -> Report:

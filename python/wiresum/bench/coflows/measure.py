@@ -6,10 +6,9 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from wiresum.bench.coflows.command import Options
 from wiresum.bench.coflows.matrices import KINDS, matrix
 from wiresum.bench.coflows.trace import read
 from wiresum.bench.result import Ratio, Report, Result
@@ -42,23 +41,6 @@ ARRIVING: dict[str, dict[str, Any]] = {
     "varys": {},
     "sincronia": {},
 }
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to schedule.
-
-    Attributes:
-        coflows: how many, the first ones.
-        units: that racks are folded on.
-        data_dir: folder with the trace; coflows are made where it is None.
-        matrices: of each kind and darkness, on 16 units at most.
-    """
-
-    coflows: int = 200
-    units: int = 64
-    data_dir: Path | None = None
-    matrices: int = 3
 
 
 def measure(options: Options, progress: Progress) -> Report:

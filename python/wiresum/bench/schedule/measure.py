@@ -6,11 +6,12 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.schedule.command import Options
 from wiresum.bench.schedule.instances import Case, instance
 from wiresum.schedule import WITHOUT_SLOTS, Timetable
 from wiresum.schedule import schedule as ask
@@ -31,21 +32,6 @@ LARGE = (
 )
 RIVALS: dict[str, dict[str, float]] = {"window": {}, "window, steps of 1 Gbit/s": {"step_bps": 1e9}, "fcfs": {}}
 PERCENT = 100.0
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to schedule.
-
-    Attributes:
-        seeds: instances of each kind with 8 units.
-        large_seeds: the same, with 64 units.
-        time_limit_s: that HiGHS has for the bound of a small instance.
-    """
-
-    seeds: int = 40
-    large_seeds: int = 3
-    time_limit_s: float = 20.0
 
 
 def measure(options: Options, progress: Progress) -> Report:

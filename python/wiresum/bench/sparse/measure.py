@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from wiresum.bench.result import Limit, Ratio, Report, Result
+from wiresum.bench.sparse.command import Options
 from wiresum.bench.sparse.pool import measure_pool
 from wiresum.bench.sparse.worker import POOL, PRODUCT, PUSH_PULL, ZEBRA, Task
 from wiresum.deploy.server import Server, start_server
 from wiresum.deploy.tables import daemon
 from wiresum.errors import TestbedError
-from wiresum.plan.choices import Engine
 from wiresum.plan.incarnation import next_incarnation
 from wiresum.plan.sparse import SparsePart
 from wiresum.planners import place_rows
@@ -30,11 +30,9 @@ from wiresum.predict.sparse import SparseNetwork
 from wiresum.sparse.counts import Counts
 from wiresum.sparse.hot import hot_map
 from wiresum.sparse.job import sparse_job
-from wiresum.sparse.profile import HOT_ROWS
 from wiresum.sparse.spec import parse
 from wiresum.sparse.trace import Trace
 from wiresum.testbed import Testbed
-from wiresum.testbed.tables import RowsEngine
 from wiresum.topology.generators.star import star
 
 COUNTED_ROUNDS = 2
@@ -44,39 +42,6 @@ WARMUPS = 2
 """Rounds before those that are measured: windows find their size."""
 PATIENCE_S = 540.0
 """A worker that takes longer than this with all its rounds has failed."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure, on which links.
-
-    Attributes:
-        trace: what the workers replay.
-        workers: hosts that push and pull.
-        servers: hosts that keep tables.
-        beside: a shard beside every worker keeps tables instead.
-        rate_bps: of each link, each way.
-        rounds: measured ones of each method.
-        against: rivals, one after the other on the same links.
-        hot_rows: that the switch sums in Zebra's flow.
-        replicas: most rows that a worker keeps; unlimited where absent.
-        loss: share of the packets that each link loses on purpose, each way.
-        engine: what sums dense tensors, for the rival `pool`.
-        rows_engine: what sums hot rows at the switch.
-    """
-
-    trace: str = "criteo:scale=0.1,batch=512"
-    workers: int = 8
-    servers: int = 1
-    rate_bps: float = 100e6
-    rounds: int = 8
-    against: tuple[str, ...] = ("push_pull",)
-    hot_rows: int = HOT_ROWS
-    replicas: int | None = None
-    loss: float = 0.0
-    engine: Engine = "udp"
-    rows_engine: RowsEngine = "udp"
-    beside: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from typing import Any
 
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.sparse import worker as rows
+from wiresum.bench.sparse_training.command import Options
 from wiresum.bench.sparse_training.models import CASES
-from wiresum.bench.sparse_training.worker import PRODUCT, PUSH_PULL, RIVALS, Task
+from wiresum.bench.sparse_training.worker import PRODUCT, PUSH_PULL, Task
 from wiresum.errors import NotWorthwhileError, TestbedError
-from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import place_rows, plan
@@ -39,37 +39,6 @@ WARMUPS = 2
 """Steps before those that are measured."""
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to train, on which links.
-
-    Attributes:
-        models: of `CASES`.
-        workers: hosts that train.
-        servers: hosts that keep tables.
-        rate_bps: of each link, each way.
-        steps: of each training.
-        scale: of the tables of `dlrm`, `ncf` and `fm`.
-        batch: samples of a worker in a step; None: as the model has it.
-        against: rivals, one after the other on the same links.
-        engine: what sums dense gradients.
-        mtu_bytes: of the links.
-        loopback: never use namespaces (True), or whatever this process may (None).
-    """
-
-    models: tuple[str, ...] = tuple(CASES)
-    workers: int = 8
-    servers: int = 1
-    rate_bps: float = 100e6
-    steps: int = 20
-    scale: float = 0.1
-    batch: int | None = None
-    against: tuple[str, ...] = RIVALS
-    engine: Engine = "xdp"
-    mtu_bytes: int = 1500
-    loopback: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from wiresum.sparse.trace import Trace
 from wiresum.torch.sparse import shard_embeddings
 
 PRODUCT, PUSH_PULL, GLOO = "wiresum", "push_pull", "gloo"
-RIVALS = (PUSH_PULL, GLOO)
 DENSE_RATE = 0.05
 
 

@@ -13,9 +13,9 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.turns.command import Options
 from wiresum.circuits.control import apply, wait_for_light
 from wiresum.circuits.drivers import connect
 from wiresum.errors import TestbedError
@@ -36,29 +36,6 @@ SLOT_S = 1.0
 CASES = ("announced", "unannounced", "slots late, no set-up", "slots late, beyond darkness", "gate", "no gate")
 BEFORE_S, GONE_S = 0.2, 0.1
 """The circuit goes so long after the start, and comes back so much later."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to measure.
-
-    Attributes:
-        rate_bps: of every link.
-        dark_s: time without light after an order.
-        settle_s: time from light to traffic.
-        size_bytes: of the gradient that is under way when circuits change.
-        large_bytes: of the gradient with and without gates.
-        protocol: by which the optical switch is ordered.
-        runs: of each case.
-    """
-
-    rate_bps: float = 50e6
-    dark_s: float = 20e-3
-    settle_s: float = 0.0
-    size_bytes: int = 4_000_000
-    large_bytes: int = 25_000_000
-    protocol: str = "emulated"
-    runs: int = 5
 
 
 def measure(options: Options, progress: Callable[[str], None] = lambda line: None) -> Report:

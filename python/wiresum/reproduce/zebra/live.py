@@ -41,22 +41,25 @@ def _measure(quick: bool, progress: Callable[[str], None]) -> Report:
 
 def _rounds(model: str, workers: int, factor: int, hot: int) -> list[Result]:
     """By method, the seconds of its rounds, and what came to the server."""
-    from wiresum.bench.sparse.measure import Options, measure
+    from wiresum.bench.sparse.command import Options
+    from wiresum.bench.sparse.measure import measure
 
     trace = f"{model}:batch={simulated.BATCH},dim={simulated.DIMENSION}"
     against = (PUSH_PULL, ZEBRA) if factor == 1 else (ZEBRA,)
-    report = measure(Options(trace, workers, 1, RATE_BPS, ROUNDS, against, hot, replicas=hot))
+    options = Options(trace, workers, RATE_BPS, against=against, rounds=ROUNDS, hot_rows=hot, replicas=hot)
+    report = measure(options)
     case = {"model": model, "workers": workers, "factor": factor}
     return [_result(one, case) for one in report.results]
 
 
 def _measure_loss(quick: bool, progress: Callable[[str], None]) -> Report:
-    from wiresum.bench.sparse.measure import Options, measure
+    from wiresum.bench.sparse.command import Options
+    from wiresum.bench.sparse.measure import measure
 
     results, rounds = [], QUICK_ROUNDS if quick else LOSSY_ROUNDS
     for loss in LOSSES:
         progress(f"{percent(loss, 2)} lost on each link")
-        options = Options(LOSSY_TRACE, LOSSY_WORKERS, 1, LOSSY_RATE_BPS, rounds, (ZEBRA,), loss=loss)
+        options = Options(LOSSY_TRACE, LOSSY_WORKERS, LOSSY_RATE_BPS, against=(ZEBRA,), rounds=rounds, loss=loss)
         results += [_result(one, {"loss": loss}) for one in measure(options).results]
     parameters = {"workers": LOSSY_WORKERS, "rate_bps": LOSSY_RATE_BPS, "trace": LOSSY_TRACE}
     return Report("live loss", parameters, results)
