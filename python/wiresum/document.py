@@ -149,7 +149,7 @@ def naming(path: Path | str, error: type[WiresumError]) -> Iterator[None]:
         raise error(f"{path}: {bad}") from None
 
 
-def write_text(path: Path | str, text: str, what: str, error: type[WiresumError], mode: int = 0o666) -> None:
+def write_text(path: Path | str, text: str, what: str, error: type[WiresumError], *, is_secret: bool = False) -> None:
     """Writes a file in one step: readers see the old content or the new, whatever happens meanwhile.
 
     Args:
@@ -157,7 +157,7 @@ def write_text(path: Path | str, text: str, what: str, error: type[WiresumError]
         text: the new content.
         what: the file is, for the message.
         error: what to raise where it cannot be written.
-        mode: permissions, of which the process's mask takes some away.
+        is_secret: the file's owner alone may read it; others may as far as the process's mask lets them.
     """
     path = Path(path)
     try:
@@ -169,7 +169,7 @@ def write_text(path: Path | str, text: str, what: str, error: type[WiresumError]
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
-            Path(draft).chmod(mode & ~_mask())
+            Path(draft).chmod((0o600 if is_secret else 0o666) & ~_mask())
             Path(draft).replace(target)
         except OSError:
             Path(draft).unlink(missing_ok=True)

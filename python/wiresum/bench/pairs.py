@@ -17,7 +17,6 @@ from wiresum.deploy.daemon import find_binary
 from wiresum.deploy.server import start_server
 from wiresum.document import write_text
 from wiresum.errors import TestbedError
-from wiresum.plan.aggregation_plan import OWNER_ONLY
 from wiresum.plan.incarnation import next_incarnation
 from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
@@ -56,7 +55,7 @@ def measure(workers: int, rate_bps: float, hot: int, iterations: int) -> Result:
             "secret": token_hex(SECRET_BYTES),
         }  # fmt: skip
         file = Path(bed.folder) / "pairs.json"
-        write_text(file, json.dumps(job), "job of pairs", TestbedError, mode=OWNER_ONLY)
+        write_text(file, json.dumps(job), "job of pairs", TestbedError, is_secret=True)
         line = [find_binary(), "--pairs", str(file), "--json", "--node"]
         ports = [] if bed.why_loopback else bed.interfaces("switch")
         kernel = [word for port in ports for word in ("--interface", port)]

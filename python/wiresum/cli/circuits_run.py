@@ -154,10 +154,9 @@ def _secrets(work: Schedule | Online) -> dict[int, str]:
 
 def _write_secrets(secrets: Mapping[int, str], folder: Path) -> None:
     from wiresum.document import write_text
-    from wiresum.plan.aggregation_plan import OWNER_ONLY
 
     for number, secret in secrets.items():
-        write_text(folder / f"job-{number}.json.secret", secret + "\n", "secret", ScheduleError, mode=OWNER_ONLY)
+        write_text(folder / f"job-{number}.json.secret", secret + "\n", "secret", ScheduleError, is_secret=True)
 
 
 def _kept(made: Schedule, folder: Path) -> Schedule:

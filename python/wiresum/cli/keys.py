@@ -27,11 +27,11 @@ def keys(
     """
     from wiresum.document import write_text
     from wiresum.errors import PlanError
-    from wiresum.plan.aggregation_plan import OWNER_ONLY, AggregationPlan
+    from wiresum.plan.aggregation_plan import AggregationPlan
 
     made = AggregationPlan.read(plan, secret).keys_of(node)
     if output is None:
         print(made)
         return
-    write_text(output, made + "\n", "keys", PlanError, mode=OWNER_ONLY)
+    write_text(output, made + "\n", "keys", PlanError, is_secret=True)
     note(f"{output} has the keys of node {node}: bring it to that node's host as {plan.name}.secret, beside the plan")

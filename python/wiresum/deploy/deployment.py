@@ -9,7 +9,7 @@ from wiresum.deploy.daemon import Daemon, start_daemon
 from wiresum.deploy.hosts import Hosts
 from wiresum.document import write_text
 from wiresum.errors import ControlError, DeploymentError
-from wiresum.plan.aggregation_plan import OWNER_ONLY, AggregationPlan, PlanNode
+from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode
 
 Quota = Mapping[str, int]
 """What bounds a job at each node: `memory_bytes`, `bytes_per_second`."""
@@ -211,7 +211,7 @@ class Deployment:
         if keys is None:
             return options
         file = self._hosts.folder / f"{node.name}.keys"
-        write_text(file, keys + "\n", "keys", DeploymentError, mode=OWNER_ONLY)
+        write_text(file, keys + "\n", "keys", DeploymentError, is_secret=True)
         return [*options, "--secret", str(file)]
 
     def _start_daemon(self, name: str, *options: str) -> Daemon:

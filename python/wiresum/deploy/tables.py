@@ -11,7 +11,6 @@ from wiresum.deploy.hosts import Hosts
 from wiresum.deploy.server import Server, start_server
 from wiresum.document import write_text
 from wiresum.errors import DeploymentError
-from wiresum.plan.aggregation_plan import OWNER_ONLY
 
 PROGRAM = "tables"
 """Names the daemons' logs, with the node's number."""
@@ -79,7 +78,7 @@ class TableDaemons:
             SupportError: the daemon is not built.
         """
         # The job's secret is in it.
-        write_text(self.job_file, self._job, "sparse job", DeploymentError, mode=OWNER_ONLY)
+        write_text(self.job_file, self._job, "sparse job", DeploymentError, is_secret=True)
         try:
             for number in range(len(self._nodes)):
                 self.servers.append(self._start(number))

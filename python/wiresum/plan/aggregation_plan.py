@@ -49,8 +49,6 @@ LANE_BYTES = 4
 """Bytes of an int32 lane."""
 MAX_SLOTS = 1 << 22
 """2²² fragments of 2944 bytes are 12 GB of gradient."""
-OWNER_ONLY = 0o600
-"""Mode of the file of a secret."""
 MAX_BPS = 1 << 53
 """bit/s; the largest whole number that every reader of JSON keeps exactly."""
 Secret = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{64}$")]
@@ -299,7 +297,7 @@ class AggregationPlan(FileDocument):
         """Writes the plan to a file that everyone may read, and its secret to one beside it that only its owner may."""
         write_text(path, self.without_secret().to_json(), self.what, self.error)
         if self.job.secret is not None:
-            write_text(secret_beside(path), self.job.secret + "\n", "secret", self.error, mode=OWNER_ONLY)
+            write_text(secret_beside(path), self.job.secret + "\n", "secret", self.error, is_secret=True)
 
     def keys_of(self, node_id: int) -> str:
         """The key file of a node: what it needs of the secret, and no more.

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from wiresum.document import Document, FileDocument, write_text
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.aggregation_plan import FORMAT as PLAN_FORMAT
-from wiresum.plan.aggregation_plan import OWNER_ONLY, VERSION_1, AggregationPlan, Secret, native, secret_beside
+from wiresum.plan.aggregation_plan import VERSION_1, AggregationPlan, Secret, native, secret_beside
 from wiresum.topology.optical import Circuit
 
 FORMAT = "wiresum-schedule/1"
@@ -68,7 +68,7 @@ class Schedule(FileDocument):
         write_text(path, self.with_secrets(None).to_json(), self.what, self.error)
         if secrets:
             file = secret_beside(path)
-            write_text(file, Secrets(jobs=secrets).to_json(), Secrets.what, self.error, mode=OWNER_ONLY)
+            write_text(file, Secrets(jobs=secrets).to_json(), Secrets.what, self.error, is_secret=True)
 
     def with_secrets(self, secrets: Mapping[str, str] | None) -> Self:
         """The schedule with these secrets of jobs where plans have none; with None, without any."""

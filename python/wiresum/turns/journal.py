@@ -24,9 +24,6 @@ from wiresum.turns.light import Joined
 if TYPE_CHECKING:
     from wiresum.turns.online import Online
 
-OWNER_ONLY = 0o600
-"""Plans in a journal have their secrets."""
-
 
 class Progress(FileDocument):
     """What a driver has written last.
@@ -108,7 +105,7 @@ class _Journal(Generic[P]):
 
     def _note(self, **fields: Any) -> None:
         made = self._kind(schedule=self._schedule, **fields)
-        write_text(self._path, made.to_json(), made.what, made.error, mode=OWNER_ONLY)
+        write_text(self._path, made.to_json(), made.what, made.error, is_secret=True)
 
     def end(self) -> None:
         """The schedule is over: the next driver begins anew."""

@@ -17,7 +17,7 @@ from wiresum.circuits.drivers import connect
 from wiresum.document import write_text
 from wiresum.errors import TestbedError
 from wiresum.gates.listener import Gates
-from wiresum.plan.aggregation_plan import OWNER_ONLY, AggregationPlan
+from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import DEFAULT_MTU_BYTES, SwitchEngine
 from wiresum.plan.incarnation import next_incarnation
 from wiresum.plan.schedule import Schedule
@@ -120,7 +120,7 @@ class TurnsBed:
                 plan.write(self.bed.job_file(plan))
             self.light = stack.enter_context(closing(Light(self.topology, self._drivers(), self.probe)))
             for job, secret in self._secrets().items():
-                write_text(self._secret_file(job), secret + "\n", "secret", TestbedError, mode=OWNER_ONLY)
+                write_text(self._secret_file(job), secret + "\n", "secret", TestbedError, is_secret=True)
             self.gates = stack.enter_context(Gates(str(self.bed.folder / "turns.sock"), self._secrets()))
             self._stack = stack.pop_all()
         return self
