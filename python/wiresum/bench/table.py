@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from wiresum.bench.result import Report, Result
+from wiresum.commandline.tables import figures
 
 COLUMNS = ("", "median", "min", "max", "unit", "runs")
 
 
 def render(report: Report) -> RenderableType:
     """Results with their spread, then the limit, the ratios and the notes."""
-    table = Table(title=f"{report.benchmark}: " + ", ".join(f"{k} {v}" for k, v in report.parameters.items()))
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column in {"", "unit"} else "right")
+    title = f"{report.benchmark}: " + ", ".join(f"{k} {v}" for k, v in report.parameters.items())
+    shown = figures(COLUMNS, ("", "unit"), title=title)
     for result in report.results:
-        table.add_row(*cells(result))
+        shown.add_row(*cells(result))
     lines = []
     if report.limit:
         lines.append(f"limit: {report.limit.value:.4g} {report.limit.unit} – {report.limit.explanation}")
     for ratio in report.ratios:
         lines.append(f"{ratio.name}: {ratio.value:.3f}")
-    return Group(table, *(Text(line) for line in [*lines, *report.notes]))
+    return Group(shown, *(Text(line) for line in [*lines, *report.notes]))
 
 
 def cells(result: Result) -> tuple[str, ...]:

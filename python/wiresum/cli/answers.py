@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from wiresum.bench.scenario.agreement import BYTES, FIGURES, PACKETS, SECONDS, TOLERANCES, Difference, differences
@@ -16,6 +14,7 @@ from wiresum.cli.simulate import load, parse_changes
 from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.options import EngineChoice, choose_engine
 from wiresum.commandline.progress import working
+from wiresum.commandline.tables import comparison, print_wide
 from wiresum.sim import ScenarioFile
 
 COLUMNS = ("answer", "rounds", "median", "least", "most", "to flows", "on links", "to flows ", "busiest link")
@@ -41,7 +40,7 @@ def compare_answers(path: Path, change: Sequence[str], *, live: bool, engine: En
     if as_json:
         print_json([answer.to_json() for answer in answers])
         return
-    Console(highlight=False, width=max(out().width, NARROWEST)).print(_table(answers))
+    print_wide(_table(answers), NARROWEST)
     for answer in answers:
         if answer.refusal:
             out().print(f"{answer.name}: skipped: {answer.refusal}", markup=False)
@@ -83,12 +82,10 @@ def _compare_all(folder: Path, change: Sequence[str], *, live: bool, engine: Eng
 
 
 def _show_all(asked: Mapping[str, Sequence[Answer]], found: Mapping[str, Sequence[Difference]]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in ALL_COLUMNS:
-        table.add_column(column, justify="left" if column == "scenario" else "right", no_wrap=True)
+    table = comparison(ALL_COLUMNS, ("scenario",))
     for name, answers in asked.items():
         table.add_row(name, *_compared(answers, found[name]))
-    Console(highlight=False, width=max(out().width, NARROWEST)).print(table)
+    print_wide(table, NARROWEST)
     for name, answers in asked.items():
         for answer in answers:
             if answer.refusal:
@@ -118,10 +115,7 @@ def _share(difference: Difference | None) -> str:
 
 
 def _table(answers: Sequence[Answer]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in COLUMNS:
-        is_text = column in {"answer", "busiest link"}
-        table.add_column(column, justify="left" if is_text else "right", no_wrap=True)
+    table = comparison(COLUMNS, ("answer", "busiest link"))
     given = [answer for answer in answers if not answer.refusal]
     for answer in given:
         (_, source, target), _bytes = answer.busiest()

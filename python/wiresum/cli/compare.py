@@ -13,6 +13,7 @@ from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.groups import given, grouped
 from wiresum.commandline.options import load_topology
 from wiresum.commandline.progress import working
+from wiresum.commandline.tables import comparison, print_wide
 from wiresum.planners import COMPARED, ROW_PLANNERS
 from wiresum.topology.generators import TOPOLOGIES
 
@@ -141,17 +142,11 @@ def _plot(candidate: Candidate, path: Path) -> None:
 
 
 def _show(made: list[Candidate]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column == "planner" else "right", no_wrap=True)
+    table = comparison(COLUMNS, ("planner",))
     for candidate in made:
         if candidate.cost:
             table.add_row(*_cells(candidate))
-    Console(highlight=False, width=max(out().width, NARROWEST)).print(table)
+    print_wide(table, NARROWEST)
     for candidate in made:
         if candidate.refusal:
             out().print(f"{candidate.planner}: {candidate.refusal}", markup=False)

@@ -13,6 +13,7 @@ from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.contents import Contents, Section
 from wiresum.commandline.options import JsonOption
 from wiresum.commandline.quantities import parse_rate, parse_size
+from wiresum.commandline.tables import figures
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -148,14 +149,11 @@ def quota(memory: str | None, rate: str | None) -> dict[str, int]:
 
 def table(before: dict[str, Any], after: dict[str, Any]) -> Table:
     """One row for each job, with rates from two statuses."""
-    from rich.table import Table
-
     from wiresum.deploy.load import loads
 
+    headings = ("job", "seats", "memory", "rate", "quota", "summed", "over quota", "dropped")
     title = f"node {after['node']}, {after['engine']} at {after['listen']}"
-    rows = Table(box=None, title=title, title_justify="left", caption=SEATS, caption_justify="left")
-    for heading in ("job", "seats", "memory", "rate", "quota", "summed", "over quota", "dropped"):
-        rows.add_column(heading, justify="right")
+    rows = figures(headings, box=None, title=title, title_justify="left", caption=SEATS, caption_justify="left")
     for load in loads(before, after):
         rows.add_row(
             str(load.job),
@@ -186,12 +184,8 @@ def _tables(job: dict[str, Any]) -> dict[str, Any]:
 
 def tables_table(node: int, jobs: list[dict[str, Any]]) -> Table:
     """One column for each sparse job."""
-    from rich.table import Table
-
-    rows = Table(box=None, title=f"node {node}: tables", title_justify="left")
-    rows.add_column("job")
-    for job in jobs:
-        rows.add_column(str(job["job"]), justify="right")
+    headings = ("job", *(str(job["job"]) for job in jobs))
+    rows = figures(headings, ("job",), box=None, title=f"node {node}: tables", title_justify="left")
     facts = {
         "rows": lambda job: str(job["rows"]),
         "memory": lambda job: f"{job['memory_bytes'] / 1e6:.1f} MB",

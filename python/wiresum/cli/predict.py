@@ -12,6 +12,7 @@ from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.groups import grouped
 from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_size, parse_starts
+from wiresum.commandline.tables import figures
 from wiresum.plan.choices import COLLECTIVES, ELEMENT_BYTES, MAX_PACKED_WORKERS, ElementType
 
 if TYPE_CHECKING:
@@ -158,17 +159,13 @@ def _refuse(options: Mapping[str, object], what: str) -> None:
 
 def show(found: Prediction, collective: str = COLLECTIVES[0]) -> None:
     """The time, what holds it up, and the load of every link, the busiest first."""
-    from rich.table import Table
-
     from wiresum.topology.paths import UNLIMITED_BPS
 
-    table = Table()
-    for column in ("link", "Mbit/s", "MB on the wire", "busy"):
-        table.add_column(column, justify="left" if column == "link" else "right")
+    links = figures(("link", "Mbit/s", "MB on the wire", "busy"), ("link",))
     for load in sorted(found.links, key=lambda one: -one.utilisation):
         rate = "unlimited" if load.bandwidth_bps == UNLIMITED_BPS else f"{load.bandwidth_bps / 1e6:,.0f}"
-        table.add_row(str(load.capacity), rate, f"{load.wire_bytes / 1e6:,.1f}", f"{100 * load.utilisation:.0f} %")
-    out().print(table)
+        links.add_row(str(load.capacity), rate, f"{load.wire_bytes / 1e6:,.1f}", f"{100 * load.utilisation:.0f} %")
+    out().print(links)
     if collective == COLLECTIVES[0]:
         out().print(f"all-reduce: {found.seconds:.4f} s; the root has the sum at {found.root_done_seconds:.4f} s")
     else:

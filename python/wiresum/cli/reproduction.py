@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 
 from wiresum.bench.result import machine
-from wiresum.commandline.console import fail, note, out, print_json
+from wiresum.commandline.console import fail, note, print_json
 from wiresum.commandline.progress import spoken, working
+from wiresum.commandline.tables import print_wide
 from wiresum.errors import SupportError
 from wiresum.registry import remedy
 from wiresum.reproduce import PAPERS, pictures
@@ -106,7 +106,7 @@ def show(paper: Paper, findings: list[Finding], session: Session, *, markdown: b
     elif markdown:
         print(as_markdown(findings))
     else:
-        Console(width=max(out().width, NARROWEST), highlight=False).print(render(paper.title, findings))
+        print_wide(render(paper.title, findings), NARROWEST)
 
 
 def to_json(paper: Paper, findings: list[Finding], session: Session) -> dict[str, Any]:

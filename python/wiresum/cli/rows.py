@@ -11,6 +11,7 @@ import typer
 
 from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.progress import working
+from wiresum.commandline.tables import comparison, figures, print_wide
 from wiresum.errors import NotWorthwhileError, PlanError
 from wiresum.planners import ROW_PLANNERS
 
@@ -26,8 +27,7 @@ FULLEST = 8
 """Directions of links that a summary lists."""
 NARROWEST = 100
 """Columns of a comparison where standard output is no terminal, or a narrow one."""
-FIGURES = ("replicated", "summed", "a round", "updates/s", "over push/pull", "took")
-COLUMNS = ("planner", *FIGURES[:-1], "bottleneck", FIGURES[-1])
+COLUMNS = ("planner", "replicated", "summed", "a round", "updates/s", "over push/pull", "bottleneck", "took")
 """Rows of tiers A and B, a round's predicted time with what limits it, and the planner's own time."""
 
 
@@ -185,16 +185,12 @@ def _write(
 
 def show(part: SparsePart) -> None:
     """Where rows are summed, the fullest links, and the gain over other methods."""
-    from rich.table import Table
-
-    table = Table()
-    for column in ("link", "MB", "seconds"):
-        table.add_column(column, justify="left" if column == "link" else "right")
+    links = figures(("link", "MB", "seconds"), ("link",))
     for load in sorted(part.loads, key=lambda one: -one.seconds)[:FULLEST]:
-        table.add_row(f"{load.source} → {load.target}", f"{load.bytes / 1e6:,.3f}", f"{load.seconds:.4f}")
+        links.add_row(f"{load.source} → {load.target}", f"{load.bytes / 1e6:,.3f}", f"{load.seconds:.4f}")
     gains = part.gains
     out().print(part.planner)
-    out().print(table)
+    out().print(links)
     out().print(
         f"a round: {part.seconds:.4f} s, {part.updates_per_second:,.0f} updates/s; bottleneck {part.bottleneck}; "
         f"over push/pull {gains.push_pull:.2f} ×, Zebra's flow {gains.zebra:.2f} ×, sums of all rows {gains.sums:.2f} ×"
@@ -211,17 +207,11 @@ def compare_rows(
     if as_json:
         print_json([candidate.to_json() for candidate in made])
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column in COLUMNS:
-        table.add_column(column, justify="right" if column in FIGURES else "left", no_wrap=True)
+    shown = comparison(COLUMNS, ("planner", "bottleneck"))
     for candidate in made:
         if candidate.part is not None:
-            table.add_row(candidate.planner, *_cells(candidate.part), f"{candidate.seconds:.1f} s")
-    Console(highlight=False, width=max(out().width, NARROWEST)).print(table)
+            shown.add_row(candidate.planner, *_cells(candidate.part), f"{candidate.seconds:.1f} s")
+    print_wide(shown, NARROWEST)
     for candidate in made:
         said = candidate.refusal or ("" if candidate.part is None else candidate.part.reason)
         out().print(f"{candidate.planner}: {said}", markup=False)

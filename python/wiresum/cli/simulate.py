@@ -12,6 +12,7 @@ import typer
 
 from wiresum.commandline import completion, options
 from wiresum.commandline.console import note, out, print_json
+from wiresum.commandline.tables import figures
 
 if TYPE_CHECKING:
     from wiresum.sim import ScenarioFile, SimulationOutcome
@@ -111,17 +112,11 @@ def _run(file: ScenarioFile, jsonl: Path | None, timeline: bool) -> SimulationOu
 
 def show(outcome: SimulationOutcome) -> None:
     """Times of each job, the busiest links, and what was checked."""
-    from rich.table import Table
-
-    table = Table()
-    for column in ("job", "rounds", "mean s", "median s", "max s"):
-        table.add_column(column, justify="left" if column == "job" else "right")
+    jobs = figures(("job", "rounds", "mean s", "median s", "max s"), ("job",))
     for name, job in outcome.summary()["jobs"].items():
-        table.add_row(name, str(job["rounds"]), *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
-    out().print(table)
-    links = Table()
-    for column in ("link", "Mbit/s", "MB", "busy", "dropped", "lost", "queue kB"):
-        links.add_column(column, justify="left" if column == "link" else "right")
+        jobs.add_row(name, str(job["rounds"]), *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
+    out().print(jobs)
+    links = figures(("link", "Mbit/s", "MB", "busy", "dropped", "lost", "queue kB"), ("link",))
     for link in outcome.busiest(SHOWN_LINKS):
         rate = f"{link['rate_bps'] / 1e6:,.0f}" if link["rate_bps"] else "unlimited"
         busy = outcome.utilisation_of(link)
@@ -156,22 +151,16 @@ def _sweep(sweep: Sweep, as_json: bool) -> None:
 
 def _show_sweep(sweep: Sweep, results: list[dict[str, Any]]) -> None:
     """A row for each point and job, in the order of the points."""
-    from rich.table import Table
-
-    table = Table()
-    for place in sweep.values:
-        table.add_column(place)
-    for column in ("job", "mean s", "median s", "max s"):
-        table.add_column(column, justify="left" if column == "job" else "right")
+    shown = figures((*sweep.values, "job", "mean s", "median s", "max s"), (*sweep.values, "job"))
     order = sweep.points
     for result in sorted(results, key=lambda result: order.index(result["point"])):
         point = [str(value) for value in result["point"].values()]
         if "error" in result:
-            table.add_row(*point, result["error"])
+            shown.add_row(*point, result["error"])
             continue
         for name, job in result["summary"]["jobs"].items():
-            table.add_row(*point, name, *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
-    out().print(table)
+            shown.add_row(*point, name, *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
+    out().print(shown)
 
 
 def parse_changes(given: Sequence[str]) -> dict[str, Any]:

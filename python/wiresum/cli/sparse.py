@@ -13,6 +13,7 @@ from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.contents import Section
 from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_fraction
+from wiresum.commandline.tables import figures
 from wiresum.plan.models import TABLES
 from wiresum.sparse import FILE_TRACES, TRACES
 
@@ -143,34 +144,26 @@ def job(
 
 
 def _show_counts(counts: Counts) -> None:
-    from rich.table import Table
-
-    table = Table()
-    for column in ("hot rows", "share h", "touched by any", "server takes", "gain", "formula"):
-        table.add_column(column, justify="right")
+    shown = figures(("hot rows", "share h", "touched by any", "server takes", "gain", "formula"))
     for rows in HOT_SETS:
         one = counts.hot(rows)
-        table.add_row(
+        shown.add_row(
             f"{rows:,}", f"{one.share:.3f}", f"{one.distinct:,.0f}", f"{one.server_rows:,.0f}", f"{one.gain:.2f} ×",
             f"{one.formula:.2f} ×",
         )  # fmt: skip
     out().print(
         f"{counts.workers} workers push {counts.pushed:,.0f} distinct rows each, {counts.union:,.0f} together, a round"
     )
-    out().print(table)
+    out().print(shown)
     out().print(f"sums of all rows: {counts.workers * counts.pushed / counts.union:.2f} ×")
 
 
 def _show_profile(found: Profile) -> None:
-    from rich.table import Table
-
-    table = Table()
-    for column in ("rows", "share of updates"):
-        table.add_column(column, justify="right")
+    shown = figures(("rows", "share of updates"))
     for top, share in found.shares.items():
-        table.add_row(f"{top:,}", f"{100 * share:.1f} %")
+        shown.add_row(f"{top:,}", f"{100 * share:.1f} %")
     out().print(f"{found.updates:,} updates of {found.seen:,} rows, out of {found.rows:,}")
-    out().print(table)
+    out().print(shown)
     out().print(f"knee: {found.knee:,} rows, after which 1,000 more bring less than 1 % of the updates")
     for one in found.sampled:
         out().print(

@@ -13,6 +13,7 @@ import typer
 
 from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.options import JsonOption
+from wiresum.commandline.tables import figures
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,11 +63,7 @@ def found_sockets() -> list[Path]:
 
 def table(loads: list[JobLoad]) -> Table:
     """One row for each job at each node."""
-    from rich.table import Table
-
-    rows = Table(box=None, caption=MEANING, caption_justify="left")
-    for heading in HEADINGS:
-        rows.add_column(heading, justify="left" if heading == "engine" else "right")
+    rows = figures(HEADINGS, ("engine",), box=None, caption=MEANING, caption_justify="left")
     for load in loads:
         rows.add_row(*_cells(load))
     return rows

@@ -128,23 +128,21 @@ def asynchrony(
 
 def _tell(report: Report, quantities: dict[str, str]) -> None:
     """A table for each quantity: methods down, deviations across; the median, and the range where there is one."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    from rich.box import SIMPLE_HEAD
 
-    console = Console(highlight=False, width=max(out().width, NARROWEST))
+    from wiresum.commandline.tables import figures, print_wide
+
     for quantity, words in quantities.items():
         found = [result for result in report.results if result.extra["quantity"] == quantity]
         sigmas = list(dict.fromkeys(result.extra["deviation"] for result in found))
-        table = Table(title=f"{words}: median (least–most)", title_justify="left", box=box.SIMPLE_HEAD)
-        table.add_column("σ", no_wrap=True)
-        for sigma in sigmas:
-            table.add_column(f"{sigma:g}", justify="right", no_wrap=True)
+        title = f"{words}: median (least–most)"
+        columns = ("σ", *(f"{sigma:g}" for sigma in sigmas))
+        shown = figures(columns, ("σ",), unbroken=True, title=title, title_justify="left", box=SIMPLE_HEAD)
         for method in dict.fromkeys(result.extra["method"] for result in found):
             own = [result for result in found if result.extra["method"] == method]
             cells = [_cell(result.median, min(result.runs), max(result.runs)) for result in own]
-            table.add_row(method, *cells)
-        console.print(table)
+            shown.add_row(method, *cells)
+        print_wide(shown, NARROWEST)
     for line in report.notes:
         out().print(line, markup=False)
 

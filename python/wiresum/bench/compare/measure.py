@@ -12,6 +12,7 @@ from wiresum.bench import bars
 from wiresum.bench.compare.command import FLOAT32_BYTES, Options
 from wiresum.bench.compare.methods import METHODS, Case, Setting
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.commandline.tables import figures
 from wiresum.errors import PlanError
 from wiresum.testbed import Testbed
 
@@ -117,9 +118,8 @@ def ratios(results: Sequence[Result]) -> list[Ratio]:
 def table(report: Report) -> Table:
     """Methods by models: median seconds, and times the bound."""
     models = list(dict.fromkeys(str(result.extra["model"]) for result in report.results))
-    shown = Table(title="communication time in s (times its bound)", caption="\n".join(report.notes))
-    for column in ("", *models):
-        shown.add_column(column, justify="right" if column else "left")
+    title = "communication time in s (times its bound)"
+    shown = figures(("", *models), title=title, caption="\n".join(report.notes))
     for method in dict.fromkeys(str(result.extra["method"]) for result in report.results):
         row = {r.extra["model"]: r for r in report.results if r.extra["method"] == method}
         cells = [f"{row[m].median:.3f} ({row[m].median / row[m].extra['bound_s']:.2f} ×)" for m in models]
