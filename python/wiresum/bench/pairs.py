@@ -6,17 +6,15 @@ Run as a program this is one worker.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from secrets import token_hex
 
 from wiresum import _native
 from wiresum.bench.result import Result
-from wiresum.deploy.daemon import find_binary
-from wiresum.deploy.server import start_server
-from wiresum.document import write_text
-from wiresum.errors import TestbedError
+from wiresum.bench.workers import answers
+from wiresum.deploy.daemon import find_binary, over
+from wiresum.deploy.tables import TableDaemons
 from wiresum.plan.incarnation import next_incarnation
 from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
@@ -27,8 +25,8 @@ REGISTERS, PAIRS = 24, 10
 """Registers of nine stages, and pairs of 192 bytes: Zebra's program."""
 WARMUPS = 2
 PORT = 5747
-SERVER, SWITCH = 0, 1
-"""Numbers of the nodes of a job."""
+SWITCH = 1
+"""Number of the switch among the nodes of a job; the server is 0."""
 SECRET_BYTES, PATIENCE_S = 32, 300.0
 
 
@@ -54,42 +52,25 @@ def measure(workers: int, rate_bps: float, hot: int, iterations: int) -> Result:
             "pairs": PAIRS, "server": f"{bed.address('s0')}:{PORT}", "switch": f"{bed.address('switch')}:{PORT + 1}",
             "secret": token_hex(SECRET_BYTES),
         }  # fmt: skip
-        file = Path(bed.folder) / "pairs.json"
-        write_text(file, json.dumps(job), "job of pairs", TestbedError, is_secret=True)
-        line = [find_binary(), "--pairs", str(file), "--json", "--node"]
         ports = [] if bed.why_loopback else bed.interfaces("switch")
-        kernel = [word for port in ports for word in ("--interface", port)]
-        engine = ["--engine", "xdp", *kernel] if kernel else []
-        commands = {"s0": [*line, str(SERVER)], "switch": [*line, str(SWITCH), *engine]}
-        nodes = {name: start_server(bed, name, command, "pairs") for name, command in commands.items()}
-        try:
-            for node in nodes.values():
-                node.await_ready()
-            seconds = _play(bed, file, hot, iterations + WARMUPS)
-        finally:
-            for node in nodes.values():
-                node.end()
-        control = json.loads(nodes["switch"].lines()[-1])["control"]
-    extra = {"hot": hot, "in_kernel": bool(engine), "station_s": control["station_us"] / 1e6 / control["iterations"]}
+
+        def daemon(file: Path, number: int) -> list[str]:
+            engine = over("xdp", ports) if ports and number == SWITCH else []
+            return [find_binary(), "--pairs", str(file), "--json", "--node", str(number), *engine]
+
+        with TableDaemons(bed, json.dumps(job), ["s0", "switch"], daemon, "pairs") as daemons:
+            seconds = _play(bed, daemons.job_file, hot, iterations + WARMUPS)
+            switch = daemons.servers[SWITCH]
+        control = json.loads(switch.lines()[-1])["control"]
+    extra = {"hot": hot, "in_kernel": bool(ports), "station_s": control["station_us"] / 1e6 / control["iterations"]}
     return Result(f"{hot} hot keys", "s", seconds[WARMUPS:], extra)
 
 
 def _play(bed: Testbed, file: Path, hot: int, iterations: int) -> list[float]:
     """Seconds of each iteration, at the slowest worker."""
-    numbers = [next_incarnation(), hot, iterations]
-    words = [sys.executable, "-m", __name__, str(file), *map(str, numbers)]
-    workers = [
-        bed.spawn(name, [*words, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for rank, name in enumerate(bed.workers)
-    ]
-    answers = []
-    for rank, worker in enumerate(workers):
-        output, errors = worker.communicate(timeout=PATIENCE_S)
-        if worker.returncode:
-            last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-            raise TestbedError(f"worker {rank} of a job of pairs ended with {worker.returncode}: {last[0]}")
-        answers.append(json.loads(output))
-    return [max(each) for each in zip(*answers, strict=True)]
+    words = [sys.executable, "-m", __name__, str(file), *map(str, (next_incarnation(), hot, iterations))]
+    commands = [[*words, str(rank)] for rank in range(len(bed.workers))]
+    return [max(each) for each in zip(*answers(bed, commands, "pairs", PATIENCE_S), strict=True)]
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from wiresum.deploy.hosts import Hosts
 from wiresum.deploy.server import END_S, Server, spawn
 from wiresum.errors import ControlError, DeploymentError, SupportError
 from wiresum.plan.aggregation_plan import PlanNode
-from wiresum.plan.choices import XDP_ENGINES
+from wiresum.plan.choices import XDP_ENGINES, Engine
 
 BINARY = "wiresum-node"
 VERSION_S = 10.0
@@ -82,11 +82,15 @@ def start_daemon(hosts: Hosts, node: PlanNode, log: Path, options: Sequence[str]
         SupportError: the daemon is not built.
     """
     socket = hosts.folder / f"{node.name}.sock"
-    line = [find_binary(), "--node", str(node.id), "--engine", node.engine, "--json", "--control", str(socket)]
-    if node.engine in XDP_ENGINES:
-        line += [part for interface in hosts.interfaces(node.name) for part in ("--interface", interface)]
-    process = spawn(hosts, node.name, [*line, *options], log)
+    line = [find_binary(), "--node", str(node.id), "--json", "--control", str(socket)]
+    engine = over(node.engine, hosts.interfaces(node.name) if node.engine in XDP_ENGINES else ())
+    process = spawn(hosts, node.name, [*line, *engine, *options], log)
     return Daemon(f"{BINARY} at {node.name}", process, log, node, socket)
+
+
+def over(engine: Engine, interfaces: Iterable[str]) -> list[str]:
+    """Options of a daemon that say what sums, and on which interfaces."""
+    return ["--engine", engine, *(word for interface in interfaces for word in ("--interface", interface))]
 
 
 def find_binary() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from wiresum.deploy.daemon import find_binary
+from wiresum.deploy.daemon import find_binary, over
 from wiresum.deploy.hosts import Hosts
 from wiresum.deploy.server import Server, start_server
 from wiresum.document import write_text
@@ -26,8 +26,7 @@ def daemon(job_file: Path, number: int, interfaces: Sequence[str] = ()) -> list[
         number: of the node.
         interfaces: on which the kernel sums hot rows; none: user space does.
     """
-    kernel = [word for interface in interfaces for word in ("--interface", interface)]
-    engine = ["--engine", "xdp", *kernel] if kernel else []
+    engine = over("xdp", interfaces) if interfaces else []
     return [find_binary(), "--tables", str(job_file), "--node", str(number), "--json", *engine]
 
 

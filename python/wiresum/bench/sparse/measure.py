@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +16,9 @@ import numpy as np
 from wiresum.bench.result import Limit, Ratio, Report, Result
 from wiresum.bench.sparse.command import Options
 from wiresum.bench.sparse.pool import measure_pool
-from wiresum.bench.sparse.worker import POOL, PRODUCT, PUSH_PULL, ZEBRA, Task
-from wiresum.deploy.server import Server, start_server
-from wiresum.deploy.tables import daemon
-from wiresum.errors import TestbedError
+from wiresum.bench.sparse.worker import POOL, PRODUCT, PUSH_PULL, ZEBRA, Task, rival
+from wiresum.bench.workers import answers
+from wiresum.deploy.tables import TableDaemons
 from wiresum.plan.incarnation import next_incarnation
 from wiresum.plan.sparse import SparsePart
 from wiresum.planners import place_rows
@@ -33,6 +30,7 @@ from wiresum.sparse.job import sparse_job
 from wiresum.sparse.spec import parse
 from wiresum.sparse.trace import Trace
 from wiresum.testbed import Testbed
+from wiresum.testbed.tables import over_xdp
 from wiresum.topology.generators.star import star
 
 COUNTED_ROUNDS = 2
@@ -144,28 +142,23 @@ class _Run:
         switches = [f"{bed.address('switch')}:{next(ports)}"] if hot else []
         self._nodes = [*part.servers, *(["switch"] if hot else [])]
         text = sparse_job(trace.tables.tables, options.workers, servers, switches, hot=hot)
-        self._job = Path(bed.folder) / "sparse-job.json"
-        self._job.write_text(text, encoding="utf-8")
+        in_kernel = ["switch"] if options.rows_engine == "xdp" else []
+        command = over_xdp(bed, self._nodes, in_kernel) if method in (PRODUCT, ZEBRA) else rival
+        self._daemons = TableDaemons(bed, text, self._nodes, command, method)
 
     def rounds(self, touched: Sequence[list[list[list[int]]]]) -> list[float]:
         """Seconds of each measured round: those of its slowest worker."""
-        servers = [self._server(number, node) for number, node in enumerate(self._nodes)]
-        try:
-            for server in servers:
-                server.await_ready()
-            before = [cpu_seconds(server.process.pid) for server in servers]
-            answers = self._play(touched)
-            after = [cpu_seconds(server.process.pid) for server in servers]
-            self.cpu_seconds = {node: end - begin for node, begin, end in zip(self._nodes, before, after, strict=True)}
-        finally:
-            for server in servers:
-                server.end()
-        self.cpu_seconds["workers"] = sum(answer["cpu_seconds"] for answer in answers)
-        repeated = sum(answer["sent"].get("messages_repeated", 0) for answer in answers)
-        sent = sum(answer["sent"].get("datagrams_sent", 0) for answer in answers)
+        with self._daemons as daemons:
+            before = [cpu_seconds(server.process.pid) for server in daemons.servers]
+            found = self._play(touched)
+            after = [cpu_seconds(server.process.pid) for server in daemons.servers]
+        self.cpu_seconds = {node: end - begin for node, begin, end in zip(self._nodes, before, after, strict=True)}
+        self.cpu_seconds["workers"] = sum(answer["cpu_seconds"] for answer in found)
+        repeated = sum(answer["sent"].get("messages_repeated", 0) for answer in found)
+        sent = sum(answer["sent"].get("datagrams_sent", 0) for answer in found)
         if sent:
             self.notes.append(f"{self._method}: workers sent {sent} datagrams, and {repeated} messages again")
-        rounds = [max(one) for one in zip(*(answer["seconds"] for answer in answers), strict=True)]
+        rounds = [max(one) for one in zip(*(answer["seconds"] for answer in found), strict=True)]
         busy, cores = sum(self.cpu_seconds.values()), os.cpu_count()
         self.notes.append(f"{self._method}: {busy:.2f} s of CPU in {sum(rounds):.2f} s of rounds, on {cores} cores")
         return rounds[WARMUPS:]
@@ -179,39 +172,14 @@ class _Run:
         ends = [(link.target in servers, link.source in servers, carried[link.id]) for link in self._bed.topology.links]
         return sum(there * into + back * out for into, out, (there, back) in ends)
 
-    def _server(self, number: int, node: str) -> Server:
-        if self._method in (PRODUCT, ZEBRA):
-            is_in_kernel = self._options.rows_engine == "xdp" and node == "switch"
-            command = daemon(self._job, number, self._bed.interfaces(node) if is_in_kernel else ())
-        else:
-            command = self._worker(Task("serve", str(self._job), number))
-        return start_server(self._bed, node, command, f"{self._method}-{number}")
-
     def _play(self, touched: Sequence[list[list[list[int]]]]) -> list[dict[str, Any]]:
         incarnation = next_incarnation()
-        children = []
+        commands = []
         for rank, rows in enumerate(touched):
             trace = Path(self._bed.folder) / f"touched-{rank}.json"
             trace.write_text(json.dumps(rows), encoding="utf-8")
-            task = Task(self._method, str(self._job), rank, incarnation, str(trace))
-            pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-            children.append(self._bed.spawn(f"w{rank}", self._worker(task), **pipes))
-        return [self._answer(rank, child) for rank, child in enumerate(children)]
-
-    def _answer(self, rank: int, child: subprocess.Popen[bytes]) -> dict[str, Any]:
-        try:
-            output, errors = child.communicate(timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            raise TestbedError(f"{self._method}: worker {rank} takes longer than {PATIENCE_S:g} s") from None
-        if child.returncode:
-            last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-            raise TestbedError(f"{self._method}: worker {rank} ended with {child.returncode}: {last[0]}")
-        answer: dict[str, Any] = json.loads(output)
-        return answer
-
-    @staticmethod
-    def _worker(task: Task) -> list[str]:
-        return [sys.executable, "-m", "wiresum.bench.sparse.worker", task.to_json()]
+            commands.append(Task(self._method, str(self._daemons.job_file), rank, incarnation, str(trace)).command())
+        return answers(self._bed, commands, self._method, PATIENCE_S)
 
 
 def _report(

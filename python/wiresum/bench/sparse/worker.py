@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from wiresum.bench.task import RankTask
 
@@ -29,11 +30,18 @@ class Task(RankTask):
         touched: path of what the worker touches: for each round and table its rows.
     """
 
+    program: ClassVar[str] = "wiresum.bench.sparse.worker"
+
     method: str
     job: str
     number: int
     incarnation: int = 0
     touched: str = ""
+
+
+def rival(job: Path, number: int) -> list[str]:
+    """The command line of a server of the rival `push_pull`."""
+    return Task("serve", str(job), number).command()
 
 
 def main(task: Task) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wiresum.bench.result import Ratio, Report, Result
-from wiresum.bench.sparse import worker as rows
+from wiresum.bench.sparse.worker import rival
 from wiresum.bench.sparse_training.command import Options
 from wiresum.bench.sparse_training.models import CASES
 from wiresum.bench.sparse_training.worker import PRODUCT, PUSH_PULL, Task
@@ -98,7 +98,7 @@ def train(model: str, options: Options, progress: Progress) -> tuple[list[Traini
         served = daemons(bed, SparseJob(tables, hot), options.mtu_bytes)
         stack.enter_context(served)
         if PUSH_PULL in options.against:
-            stack.enter_context(served.beside(_rival, options.servers, PUSH_PULL))
+            stack.enter_context(served.beside(rival, options.servers, PUSH_PULL))
         methods = [PRODUCT, *options.against]
         task = Task(methods, model, options.scale, batch, options.steps, str(served.job_file), str(output))
         command = [sys.executable, "-m", "wiresum.bench.sparse_training.worker", task.to_json()]
@@ -122,11 +122,6 @@ def hot_rows(trace: Trace, options: Options) -> str | None:
         return None
     hot = part.replicated_rows + part.summed_rows
     return hot_map(trace, part.replicated_rows, part.summed_rows) if hot else None
-
-
-def _rival(job: Path, number: int) -> list[str]:
-    task = rows.Task("serve", str(job), number)
-    return [sys.executable, "-m", "wiresum.bench.sparse.worker", task.to_json()]
 
 
 def _check_losses(trainings: Sequence[Training]) -> None:
