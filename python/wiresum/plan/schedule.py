@@ -3,6 +3,7 @@
 The types here are a schedule's shape; the rules across its fields are in `crates/plan`, which every schedule is put to.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -37,6 +38,11 @@ class Interval(Document):
     circuits: list[Circuit] = Field(default_factory=list)
     plans: dict[str, AggregationPlan]
     rates_bps: dict[str, Annotated[float, Field(ge=1)]] = Field(default_factory=dict)
+
+    @property
+    def end_s(self) -> float:
+        """When it ends; infinity where it has no end."""
+        return math.inf if self.until_s is None else self.until_s
 
 
 class Schedule(FileDocument):

@@ -8,7 +8,7 @@ soon as they are. Everyone else keeps plan and time.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -25,6 +25,7 @@ from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
 from wiresum.turns.detours import link_of, over
 from wiresum.turns.ports import all_circuits
+from wiresum.turns.sharing import capacity_bps, links_of, loads_bps
 
 INSTANT_S = 1e-9
 """Times that are closer are one."""
@@ -70,7 +71,7 @@ class Run:
     @property
     def links(self) -> set[str]:
         """Ids of all links and circuits that it uses."""
-        return {link.id for link in self.plan.fabric.links} if self.plan.fabric else set()
+        return links_of(self.plan)
 
     def later(self, seconds: float) -> Run:
         """The same turns, so much later."""
@@ -225,13 +226,10 @@ class _Adjusting:
         return {fibre for name in links & set(self._circuits) for fibre in self._circuits[name].links}
 
     def _carries(self, runs: Sequence[Run], at_s: float) -> bool:
-        load: defaultdict[str, float] = defaultdict(float)
-        for run in runs:
-            for link, legs in _uses(run.plan).items():
-                load[link] += legs * run.rate_bps(at_s)
+        load = loads_bps({run.job: run.rate_bps(at_s) for run in runs}, {run.job: run.plan for run in runs})
         # Links that are gone are replaced one after another.
-        rates = {name: link.bandwidth_bps or math.inf for name, link in self._network.links.items() if name in load}
-        return all(load[name] <= rate_bps * (1 + SLACK) for name, rate_bps in rates.items())
+        there = load.keys() & self._network.links.keys()
+        return all(load[link] <= capacity_bps(self._network, link) * (1 + SLACK) for link in there)
 
     def _intervals(self) -> Iterator[Interval]:
         """The schedule again, from what each job has; circuits that nobody uses stay where their ports are free."""
@@ -256,7 +254,7 @@ class _Adjusting:
         used = sorted({name for run in here for name in run.links & set(self._circuits)})
         lit = {name: self._circuits[name] for name in used}
         for index, interval in enumerate(self._schedule.intervals):
-            if interval.from_s <= at_s < (math.inf if interval.until_s is None else interval.until_s):
+            if interval.from_s <= at_s < interval.end_s:
                 for circuit in self._alive[index]:
                     taken = {link for one in lit.values() for link in one.links}
                     if taken.isdisjoint(circuit.links):
@@ -269,10 +267,9 @@ def _runs(schedule: Schedule, at_s: float) -> list[Run]:
     parts: defaultdict[int, list[Part]] = defaultdict(list)
     plans: dict[int, AggregationPlan] = {}
     for interval in schedule.intervals:
-        until_s = math.inf if interval.until_s is None else interval.until_s
         for name, plan in interval.plans.items():
             plans[int(name)] = plan
-            parts[int(name)].append(Part(interval.from_s, until_s, interval.rates_bps.get(name)))
+            parts[int(name)].append(Part(interval.from_s, interval.end_s, interval.rates_bps.get(name)))
     found = [Run(job, plan, parts[job]) for job, plan in plans.items()]
     return [run for run in found if run.end_s > at_s + INSTANT_S]
 
@@ -283,11 +280,6 @@ def _ends(plan: AggregationPlan, name: str) -> set[str]:
     assert plan.fabric is not None, "only plans of switches name links"
     ends = next(link.ends for link in plan.fabric.links if link.id == name)
     return {names[end.at.node] for end in ends if isinstance(end.at, NodeChild)}
-
-
-def _uses(plan: AggregationPlan) -> Counter[str]:
-    """How many legs of a plan's values go over each link."""
-    return Counter(link for leg in plan.streams[-1].legs for link in leg.links or [])
 
 
 def _memory(plan: AggregationPlan) -> set[tuple[int, int]]:

@@ -87,8 +87,7 @@ class TurnsDriver(Stage):
             late_s += max(0.0, self._now_s() - due_s)
             lit = self._light.joined(interval.circuits)
             if self._journal:
-                ended = {job: turn.end for job, turn in self.seen.turns.items() if turn.end}
-                self._journal.write(index, ended, [*left, *lit])
+                self._journal.write(index, self.seen.ended, [*left, *lit])
             self._begin(interval, due_s)
             left = lit
         last = self._schedule.intervals[-1]
@@ -129,10 +128,6 @@ class TurnsDriver(Stage):
         self._began_s = time.monotonic() - interval.from_s
         self._tell(f"goes on with interval {before.interval}; jobs {sorted(back)} are back")
         return before.interval
-
-    def _give_up(self, job: int, why: str) -> None:
-        self._tell(f"{why}, and it is served no more")
-        self._gates.stop(job, f"{why}, and it is served no more")
 
     def _await_until(self, moment_s: float) -> None:
         """Returns at a moment, or when no job runs any more."""

@@ -215,7 +215,7 @@ class OnlineDriver(Stage):
 
     def _note(self) -> None:
         if self._journal:
-            ended = {job: turn.end for job, turn in self.seen.turns.items() if turn.end}
+            ended = self.seen.ended
             self._journal.write(
                 self._sights,
                 {job: plan for job, plan in self.plans.items() if job not in ended},
@@ -252,16 +252,14 @@ class OnlineDriver(Stage):
         due_s = len(self._sights) * self._slot_s
         self._began_s = time.monotonic() - due_s
         for job in sorted(served - back):
-            self._give_up(job)
+            self._give_up(job, f"not all ranks of job {job} have come back to this driver in {BACK_S:g} s")
+            self._leave(job, "gone")
         self._hand_out(back)
         self._tell(f"goes on with slot {len(self._sights)}; jobs {sorted(back)} are back")
         return due_s
 
-    def _give_up(self, job: int) -> None:
-        why = f"not all ranks of job {job} have come back to this driver in {BACK_S:g} s, and it is served no more"
-        self._tell(why)
-        self._gates.stop(job, why)
-        self._over(job, "gone")
+    def _leave(self, job: int, end: str) -> None:
+        self._over(job, end)
         self._take_back(job)
 
     def schedule(self) -> Schedule:
@@ -285,11 +283,8 @@ class OnlineDriver(Stage):
             self._left[job] = max(left, UNSENT_BYTES)
             since_s = self._due_s.setdefault(job, self._now_s()) if left <= 0 else self._now_s()
             if self._now_s() - since_s > OVERRUN_S:
-                why = f"job {job} has not ended {OVERRUN_S:g} s after its last byte, and is served no more"
-                self._tell(why)
-                self._gates.stop(job, why)
-                self._over(job, "overdue")
-                self._take_back(job)
+                self._give_up(job, f"job {job} has not ended {OVERRUN_S:g} s after its last byte")
+                self._leave(job, "overdue")
 
     def _take_back(self, job: int) -> None:
         self._left[job] = 0.0

@@ -13,7 +13,6 @@ Source: Rajasekaran et al., "CASSINI: Network-Aware Job Scheduling in Machine Le
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -235,7 +234,7 @@ class _Shifting:
         described = self._jobs[job]
         turns = [(one, of_all[job]) for one, of_all in zip(self._intervals, rates, strict=True) if job in of_all]
         return Sender(
-            rates=[(one.from_s, _until_s(one), bps) for one, bps in turns],
+            rates=[(one.from_s, one.end_s, bps) for one, bps in turns],
             bits=8 * (described.bytes or 0) / GRADIENT_PART,
             iterations=described.iterations,
             compute_s=described.compute_s,
@@ -300,7 +299,3 @@ def unshifted(intervals: Sequence[Interval], network: SharedNetwork) -> list[Int
         return within_links({int(job): bps for job, bps in one.rates_bps.items()}, plans, network)
 
     return [one.model_copy(update={"rates_bps": rates(one)}) for one in intervals]
-
-
-def _until_s(interval: Interval) -> float:
-    return math.inf if interval.until_s is None else interval.until_s

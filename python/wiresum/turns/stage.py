@@ -111,6 +111,11 @@ class Seen:
     """Circuits that were set up in place of those that have failed."""
 
     @property
+    def ended(self) -> dict[int, str]:
+        """Jobs that have ended, and how."""
+        return {job: turn.end for job, turn in self.turns.items() if turn.end}
+
+    @property
     def setups(self) -> int:
         """Circuits that were set up."""
         return sum(step.added for step in self.steps) + self.mending
@@ -373,6 +378,12 @@ class Stage:
         self._tell(why)
         self._gates.stop(job, why + remedy, elsewhere=can)
         self._over(job, "dark")
+
+    def _give_up(self, job: int, why: str) -> None:
+        """A job that its driver has waited for in vain is served no more."""
+        told = f"{why}, and it is served no more"
+        self._tell(told)
+        self._gates.stop(job, told)
 
     def _over(self, job: int, end: str) -> None:
         """A job has ended otherwise than by its goodbye."""
