@@ -8,7 +8,6 @@ run, which may then be simulated as a whole. A run of n slots costs about n / 2 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -94,12 +93,10 @@ class _Loop:
         self._question = question
         rates = carried(question.instance, question.workload)
         self._online = Online(question.topology, question.workload, rates, question.scheduler, dict(question.options))
-        self._scheduler = _native.OnlineScheduler(
-            json.dumps(rates), question.scheduler, json.dumps(dict(question.options))
-        )
+        self._scheduler = self._online.begin()
         self._slots = SlotPlans(self._online, self._on_cable)
         self._jobs = dict(enumerate(question.workload.jobs, 1))
-        self._left = {number: float((job.bytes or 0) * job.iterations) for number, job in self._jobs.items()}
+        self._left = {number: float(job.worker_bytes) for number, job in self._jobs.items()}
         self._circuits: dict[str, int] = {}
         self._ports: dict[str, int] = {}
         self._plans: dict[int, AggregationPlan] = {}
@@ -113,7 +110,7 @@ class _Loop:
 
     def run(self, look: Look) -> TurnsOverCircuits:
         while len(self._over) < len(self._jobs):
-            sight = {"left": self._left, "circuits": self._lit(), "ports": self._ports}
+            sight = {"left": self._left, "circuits": self._slots.counted(self._circuits), "ports": self._ports}
             slot = Slot.model_validate_json(self._scheduler.next(json.dumps(sight)))
             self._decide(slot)
             turns = TurnsOverCircuits(self._question.workload, self._online.network, self._plans, self._intervals)
@@ -141,15 +138,11 @@ class _Loop:
             is_last=share >= left * (1 - ROUNDING),
         )
 
-    def _lit(self) -> list[dict[str, Any]]:
-        pairs = Counter(self._slots.ports.pair(self._online.circuits[name]) for name in self._circuits)
-        return [{"between": sorted(pair), "circuits": number} for pair, number in pairs.items()]
-
     def _see(self, sight: Mapping[str, Any], circuits: list[str]) -> None:
         """Hears how far jobs are, what is lit, and which ports work."""
         for job, results, is_over in zip(self._plans, sight["results"], sight["is_over"], strict=True):
-            total = float((self._jobs[job].bytes or 0) * self._jobs[job].iterations)
-            left = 0.0 if is_over else max(total - results * self._plans[job].job.payload_bytes, UNSENT_BYTES)
+            sent = float(results * self._plans[job].job.payload_bytes)
+            left = 0.0 if is_over else max(self._jobs[job].worker_bytes - sent, UNSENT_BYTES)
             self._moved_s = sight["at_s"] if left < self._left[job] else self._moved_s
             self._left[job] = left
             if is_over:

@@ -61,13 +61,7 @@ class Programs:
             "packet_bytes": PACKET_OVERHEAD + LANE_BYTES * values,
             "timeout_s": program.timeout_s,
             "rounds": job.rounds,
-            "workers": [
-                {
-                    "start": job.starts.get(name, job.start).model_dump(),
-                    "compute": job.computes.get(name, job.compute).model_dump(),
-                }
-                for name in made.workers
-            ],
+            "workers": job.times(made.workers),
         }
 
     def _planned(self, index: int, job: ScenarioJob, values: int) -> Planned:

@@ -340,13 +340,7 @@ class _Resolver:
             "bytes": job.bytes,
             "collectives": PARTS.get(job.collective, [job.collective]),
             "rounds": job.rounds,
-            "workers": [
-                {
-                    "start": job.starts.get(name, job.start).model_dump(),
-                    "compute": job.computes.get(name, job.compute).model_dump(),
-                }
-                for name in names
-            ],
+            "workers": job.times(names),
             "streams": [self._stream(index, stream, shares, is_copied=is_switched) for stream in flows],
             "barrier": not is_switched and plan.job.waits_for_all,
             "upload_only": job.upload_only,

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from wiresum.errors import PlanError, TopologyError, TraceError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
@@ -59,14 +57,7 @@ class PlannedRows:
 
     def touched(self, rank: int) -> list[list[list[int]]]:
         """By round and table, the rows that a worker touches, as their numbers in the table."""
-        first_keys = self.trace.first_keys
-        rounds = []
-        for of_round in self.pushed:
-            keys = of_round[rank]
-            ends = np.searchsorted(keys, first_keys)
-            parts = zip(ends[:-1], ends[1:], first_keys[:-1], strict=True)
-            rounds.append([(keys[begin:end] - first).tolist() for begin, end, first in parts])
-        return rounds
+        return [self.trace.rows_by_table(of_round[rank]) for of_round in self.pushed]
 
     @property
     def dense(self) -> AggregationPlan | None:

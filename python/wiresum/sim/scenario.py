@@ -1,6 +1,7 @@
 """What is to be simulated, as people write it. `docs/simulator.md` documents every field."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -243,6 +244,16 @@ class ScenarioJob(Document):
     computes: dict[str, Times] = Field(default_factory=dict)
     program: SwitchProgram | None = None
     upload_only: bool = False
+
+    def times(self, workers: Iterable[str]) -> list[dict[str, Any]]:
+        """When workers start and how long they compute, as the simulator takes it."""
+        return [
+            {
+                "start": self.starts.get(name, self.start).model_dump(),
+                "compute": self.computes.get(name, self.compute).model_dump(),
+            }
+            for name in workers
+        ]
 
 
 class BackgroundTraffic(Document):

@@ -99,6 +99,12 @@ class Trace(ABC):
         sizes = np.array([table.wide_row_bytes for table in self.tables.tables])
         return np.asarray(sizes[self.table_of(keys)])
 
+    def rows_by_table(self, keys: Ints) -> list[list[int]]:
+        """The rows of each table that ascending keys are of, as their numbers there."""
+        ends = np.searchsorted(keys, self.first_keys)
+        parts = zip(ends[:-1], ends[1:], self.first_keys[:-1], strict=True)
+        return [(keys[begin:end] - first).tolist() for begin, end, first in parts]
+
     def table_of(self, keys: Ints) -> Ints:
         """The table of each key, by index."""
         return np.searchsorted(self.first_keys, keys, side="right") - 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,6 +98,10 @@ class Online:
         options = {**step_of(instance), "online": True}
         return cls(topology, workload, instance, scheduler, options, engine, known or {})
 
+    def begin(self) -> _native.OnlineScheduler:
+        """The scheduler before the first slot."""
+        return _native.OnlineScheduler(json.dumps(self.instance), self.scheduler, json.dumps(dict(self.options)))
+
     @property
     def secrets(self) -> dict[int, str]:
         """Secrets of all jobs, by number: their ranks have them before they have a plan."""
@@ -155,11 +158,9 @@ class OnlineDriver(Stage):
         self._slot_s = float(online.instance["slot_s"])
         self._dark_s = dark_s(online.topology)
         self._jobs = online.maker.jobs
-        self._left = {number: float((job.bytes or 0) * job.iterations) for number, job in self._jobs.items()}
+        self._left = {number: float(job.worker_bytes) for number, job in self._jobs.items()}
         self._due_s: dict[int, float] = {}
-        self._scheduler = _native.OnlineScheduler(
-            json.dumps(online.instance), online.scheduler, json.dumps(dict(online.options))
-        )
+        self._scheduler = online.begin()
         self._journal, self._sights = journal, list[dict[str, Any]]()
         self.intervals: list[Interval] = []
 
@@ -278,8 +279,7 @@ class OnlineDriver(Stage):
                 turn.end_s, turn.end = self._gates.ended_s(job) - self._began_s, self._gates.end(job)
                 self._take_back(job)
                 continue
-            total = float((self._jobs[job].bytes or 0) * self._jobs[job].iterations)
-            left = total - results[job] * self.plans[job].job.payload_bytes
+            left = float(self._jobs[job].worker_bytes - results[job] * self.plans[job].job.payload_bytes)
             self._left[job] = max(left, UNSENT_BYTES)
             since_s = self._due_s.setdefault(job, self._now_s()) if left <= 0 else self._now_s()
             if self._now_s() - since_s > OVERRUN_S:
@@ -293,9 +293,8 @@ class OnlineDriver(Stage):
         self._slots.take_back(job)
 
     def _sight(self) -> dict[str, Any]:
-        lit = Counter(self._slots.ports.pair(self._online.circuits[name]) for name in self._lit)
-        circuits = [{"between": sorted(pair), "circuits": number} for pair, number in lit.items()]
-        return {"left": self._left, "circuits": circuits, "ports": self._slots.ports.working()}
+        ports = self._slots.ports.working()
+        return {"left": self._left, "circuits": self._slots.counted(self._lit), "ports": ports}
 
     def _interval(self, slot: Slot) -> Interval:
         """The scheduler's slot with ports and plans: jobs that begin get theirs."""

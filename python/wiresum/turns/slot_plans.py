@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.schedule import Interval
@@ -53,6 +53,11 @@ class SlotPlans:
     def take_back(self, job: int) -> None:
         """A job gives its segment back; its plan is known until another one is made."""
         self.segments.pop(job, None)
+
+    def counted(self, lit: Iterable[str]) -> list[dict[str, Any]]:
+        """How many circuits of these names there are between two units, as schedulers are told."""
+        pairs = Counter(self.ports.pair(self._online.circuits[name]) for name in lit)
+        return [{"between": sorted(pair), "circuits": number} for pair, number in pairs.items()]
 
     def interval(
         self, slot: Slot, running: Collection[int], waiting: Collection[int], lit: AbstractSet[str]

@@ -180,7 +180,7 @@ def _star(job: WorkloadJob, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "workers": workers,
         "server": names[job.server] if job.server else next(iter(workers)),
-        "bytes": (job.bytes or 0) * job.iterations,
+        "bytes": job.worker_bytes,
         "update_s": job.update_s,
         **({"server_host": job.server} if job.server and names[job.server] != job.server else {}),
         **({"via": job.via} if job.via else {}),

@@ -60,6 +60,11 @@ class WorkloadJob(Document):
             raise ValueError(f"job {self.name}: a coflow has `sinks` with their bytes, no `bytes`, `server` or `via`")
         return self
 
+    @property
+    def worker_bytes(self) -> int:
+        """What each worker of a star sends in all iterations."""
+        return (self.bytes or 0) * self.iterations
+
     @classmethod
     def of_line(cls, line: int, **fields: Any) -> Self:
         """The job that a line of a trace has.

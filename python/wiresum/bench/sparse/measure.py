@@ -11,8 +11,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from wiresum.bench.result import Limit, Ratio, Report, Result
 from wiresum.bench.sparse.command import Options
 from wiresum.bench.sparse.pool import measure_pool
@@ -111,13 +109,8 @@ def cpu_seconds(pid: int) -> float:
 
 def _touched(trace: Trace, rank: int, options: Options) -> list[list[list[int]]]:
     """Rows of each round and table that a worker pushes, as their numbers in the table."""
-    rounds = []
-    for number in range(WARMUPS + options.rounds + 1):
-        keys = trace.pushed(number, rank, options.workers)
-        ends = np.searchsorted(keys, trace.first_keys)
-        parts = zip(ends[:-1], ends[1:], trace.first_keys[:-1], strict=True)
-        rounds.append([(keys[begin:end] - first).tolist() for begin, end, first in parts])
-    return rounds
+    rounds = range(WARMUPS + options.rounds + 1)
+    return [trace.rows_by_table(trace.pushed(number, rank, options.workers)) for number in rounds]
 
 
 def _hot_rows(method: str, part: SparsePart, wanted: int) -> tuple[int, int]:
