@@ -140,6 +140,12 @@ def read_json(path: Path | str, what: str, error: type[WiresumError]) -> Any:
         raise error(f"{what} {path}: {problem}") from None
 
 
+def format_of(path: Path | str, what: str, error: type[WiresumError]) -> str:
+    """The format that a JSON file says it has; empty where it says none. Errors as for `read_json`."""
+    document = read_json(path, what, error)
+    return str(document.get("format", "")) if isinstance(document, dict) else ""
+
+
 @contextmanager
 def naming(path: Path | str, error: type[WiresumError]) -> Iterator[None]:
     """Has errors about what stands in a file name it."""

@@ -49,9 +49,11 @@ def adjust(
     Example: `wiresum adjust plan.json --topology now.json --against auto -o next.json`
     """
     from wiresum.adjust import adjust as adjust_plan
+    from wiresum.document import format_of
     from wiresum.plan.aggregation_plan import AggregationPlan
+    from wiresum.plan.schedule import FORMAT
 
-    if _is_schedule(plan):
+    if format_of(plan, "plan", PlanError) == FORMAT:
         if against:
             raise typer.BadParameter("a schedule is compared with nothing; leave it out", param_hint="--against")
         return _adjust_schedule(plan, network.load(topology), parse_seconds(at), output, as_json=as_json)
@@ -69,14 +71,6 @@ def adjust(
     elif not output:
         print(adjusted.plan.without_secret().to_json(), end="")
     return None
-
-
-def _is_schedule(file: Path) -> bool:
-    from wiresum.document import read_json
-    from wiresum.plan.schedule import FORMAT
-
-    document = read_json(file, "plan", PlanError)
-    return isinstance(document, dict) and document.get("format") == FORMAT
 
 
 def _adjust_schedule(file: Path, now: Topology, at_s: float, output: Path | None, *, as_json: bool) -> None:

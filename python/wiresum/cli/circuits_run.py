@@ -124,15 +124,13 @@ def run(
 
 def _schedule(file: Path, topology: Topology, jobs: Path | None) -> Schedule:
     """A schedule as it is; a timetable and its workload as a schedule."""
-    from wiresum.document import read_json
+    from wiresum.document import format_of
     from wiresum.plan.schedule import Schedule
     from wiresum.schedule.model import Timetable
     from wiresum.turns.plans import as_schedule
     from wiresum.workload.model import Workload
 
-    document = read_json(file, "schedule", ScheduleError)
-    format_ = document.get("format") if isinstance(document, dict) else None
-    if not str(format_).startswith("wiresum-timetable/"):
+    if not format_of(file, "schedule", ScheduleError).startswith("wiresum-timetable/"):
         return Schedule.read(file)
     if jobs is None:
         raise ScheduleError(f"{file} is a timetable, which numbers jobs; give the workload that it is of, as --jobs")

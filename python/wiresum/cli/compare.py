@@ -10,7 +10,7 @@ import typer
 from wiresum.cli.rows import CountedRows, compare_rows
 from wiresum.commandline import completion, options
 from wiresum.commandline.console import note, out, print_json
-from wiresum.commandline.groups import given, grouped
+from wiresum.commandline.groups import given, grouped, present, refuse
 from wiresum.commandline.options import load_topology
 from wiresum.commandline.progress import working
 from wiresum.commandline.tables import comparison, print_wide
@@ -100,16 +100,13 @@ def compare(
         raise typer.BadParameter("give a scenario file, or --planners and --topology")
     names = planners.split(",")
     if set(names) & set(ROW_PLANNERS):
-        unheeded = {"--workers": workers, "--plot": plot}
         useless = [*given(search), *given(division)[: 0 if model else None]]
-        useless += [name for name, value in unheeded.items() if value]
-        if useless:
-            raise typer.BadParameter(f"{useless[0]}: planners of rows do not heed it; leave it out")
+        useless += present({"--workers": workers, "--plot": plot})
+        refuse(useless, "planners of rows do not heed it; leave it out")
         dense_bytes = sum(part.bytes for part in division.of(model)) if model else 0
         compare_rows(names, load_topology(topology), rows, dense_bytes, as_json=as_json)
         return
-    if given(rows):
-        raise typer.BadParameter(f"{given(rows)[0]}: only {' and '.join(ROW_PLANNERS)} place rows; leave it out")
+    refuse(given(rows), f"only {' and '.join(ROW_PLANNERS)} place rows; leave it out")
     from wiresum.plan.job import Job
     from wiresum.planners.comparison import compare as ask
     from wiresum.planners.comparison import sample_workers

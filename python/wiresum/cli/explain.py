@@ -8,14 +8,13 @@ def explain(plan: PlanArgument) -> None:
 
     Example: `wiresum plan goat --planner goat -o plan.json && wiresum explain plan.json`
     """
-    from wiresum.document import read_json
+    from wiresum.document import format_of
     from wiresum.errors import PlanError
     from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.plan.explanation import explain as in_words
     from wiresum.plan.schedule import FORMAT, Schedule
 
-    document = read_json(plan, "plan", PlanError)
-    if isinstance(document, dict) and document.get("format") == FORMAT:
+    if format_of(plan, "plan", PlanError) == FORMAT:
         from wiresum.turns.explanation import explain as schedule_in_words
 
         print(schedule_in_words(Schedule.read(plan)))

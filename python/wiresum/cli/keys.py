@@ -8,15 +8,13 @@ from typing import Annotated
 import typer
 
 from wiresum.commandline.console import note
-from wiresum.commandline.options import PlanArgument
+from wiresum.commandline.options import PlanArgument, SecretOption
 
 
 def keys(
     plan: PlanArgument,
     node: Annotated[int, typer.Option("--node", help="Node that the keys are for")],
-    secret: Annotated[
-        Path | None, typer.Option("--secret", help="File with the plan's secret [default: PLAN.secret]")
-    ] = None,
+    secret: SecretOption = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the keys [default: standard output]")
     ] = None,

@@ -11,7 +11,7 @@ import typer
 
 from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.contents import Contents, Section
-from wiresum.commandline.options import JsonOption
+from wiresum.commandline.options import JsonOption, SecretOption
 from wiresum.commandline.quantities import parse_rate, parse_size
 from wiresum.commandline.tables import figures
 
@@ -39,9 +39,6 @@ MemoryOption = Annotated[
 ]
 RateOption = Annotated[
     str | None, typer.Option("--rate", help="Rate that the job's workers may send at together, as 2gbit")
-]
-SecretOption = Annotated[
-    Path | None, typer.Option("--secret", help="File with the plan's secret [default: PLAN.secret]")
 ]
 JobArgument = Annotated[int, typer.Argument(metavar="JOB", help="Number of the job")]
 

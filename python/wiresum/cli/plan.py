@@ -11,7 +11,7 @@ import typer
 from wiresum.cli.rows import RowOptions, plan_rows
 from wiresum.commandline import options
 from wiresum.commandline.console import note
-from wiresum.commandline.groups import given, grouped
+from wiresum.commandline.groups import given, grouped, present, refuse
 from wiresum.commandline.progress import working
 from wiresum.plan.choices import Engine, SwitchEngine, SwitchPolicy
 from wiresum.planners import ROW_PLANNERS
@@ -76,20 +76,18 @@ def plan(
 
     there = network.load(topology)
     if planner.planner in ROW_PLANNERS:
-        alone = {"--switched": switched, "--explain": explain, "--plot": plot}
         unheeded = [name for group in (planner, division, rounds) for name in given(group) if name != "--planner"]
-        unheeded += [name for name, value in alone.items() if value]
-        _refuse(unheeded, f"the planner {planner.planner} places rows and does not heed it; leave it out")
+        unheeded += present({"--switched": switched, "--explain": explain, "--plot": plot})
+        refuse(unheeded, f"the planner {planner.planner} places rows and does not heed it; leave it out")
         dense_bytes = sum(part.bytes for part in division.of(model)) if model else 0
         dense, choices = job.job(id=job_id), planner.told(engine or "xdp")
         plan_rows(planner.planner, there, rows, dense, choices, dense_bytes, output, as_json=as_json)
         return
-    _refuse(given(rows), f"the planner {planner.planner} places no rows; choose {' or '.join(ROW_PLANNERS)}")
+    refuse(given(rows), f"the planner {planner.planner} places no rows; choose {' or '.join(ROW_PLANNERS)}")
     choices = planner.told(engine or "xdp")
     asked = job.job(id=job_id, sub_models=division.of(model) if model else None)
     if circuits:
-        alone = {"--explain": explain, "--plot": plot}
-        _refuse([name for name, value in alone.items() if value], "schedules have none; plan over their network")
+        refuse(present({"--explain": explain, "--plot": plot}), "schedules have none; plan over their network")
         _plan_circuits(there, asked, choices, planner.planner, switched, output)
         return
     if switched:
@@ -168,7 +166,7 @@ def _plan_circuits(
     from wiresum.planners.joint.circuits import PLANNER, as_schedule, over_circuits
     from wiresum.planners.joint.planner import joint
 
-    _refuse([] if planner == PLANNER else ["--circuits"], f"only `--planner {PLANNER}` chooses circuits")
+    refuse([] if planner == PLANNER else ["--circuits"], f"only `--planner {PLANNER}` chooses circuits")
     with working("circuits for the job"):
         found = over_circuits(topology, job, choices)
     network = found.network.with_addresses()
@@ -182,16 +180,6 @@ def _plan_circuits(
         schedule.write(output)
     else:
         print(schedule.with_secrets(None).to_json(), end="")
-
-
-def _refuse(options: Sequence[str], why: str) -> None:
-    """Options that would do nothing are refused.
-
-    Raises:
-        typer.BadParameter: one is given.
-    """
-    if options:
-        raise typer.BadParameter(f"{options[0]}: {why}")
 
 
 def switch_engine(engine: Engine | None) -> SwitchEngine:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wiresum.commandline import completion, options
 from wiresum.commandline.console import note, out, print_json
-from wiresum.commandline.groups import grouped
+from wiresum.commandline.groups import grouped, present, refuse
 from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_size, parse_starts
 from wiresum.commandline.tables import figures
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from wiresum.topology.model import Topology
 
 DEFAULT_SIZE = "25MB"
+WITHOUT = "is predicted without it; leave it out"
 
 
 @grouped
@@ -84,12 +84,11 @@ def predict(
     alone = {"--start": start, "--upload-only": upload_only, "--barrier": barrier is not None, "--hosts": hosts}
     alone["--eight-bits"] = eight_bits
     if given.sparse is not None:
-        _refuse({**alone, "--plot": plot, "--collective": is_other}, "a round with tables")
+        refuse(present({**alone, "--plot": plot, "--collective": is_other}), f"a round with tables {WITHOUT}")
         dense_bytes = given.job.as_float32(parse_size(size), ELEMENT_BYTES[dtype]) if size else 0
         _predict_rows(network.load(topology), given, dense_bytes, trace, as_json=as_json)
         return
-    if trace:
-        raise typer.BadParameter(f"--trace: plan {plan} has no tables; leave it out")
+    refuse(present({"--trace": trace}), f"plan {plan} has no tables; leave it out")
     if eight_bits:
         _check_eight_bits(given)
     there, tensor_bytes = network.load(topology), parse_size(size or DEFAULT_SIZE)
@@ -97,7 +96,7 @@ def predict(
     if is_other:
         from wiresum.predict.collectives import predict_collective
 
-        _refuse(alone, f"a {collective}")
+        refuse(present(alone), f"a {collective} {WITHOUT}")
         found = predict_collective(there, given, tensor_bytes, collective, ELEMENT_BYTES[dtype])
     else:
         found = predict_plan(there, given, as_float32, starts, upload_only, barrier=barrier)
@@ -144,17 +143,6 @@ def _check_eight_bits(plan: AggregationPlan) -> None:
     if len(plan.workers) > MAX_PACKED_WORKERS or plan.job.codec != "block":
         problem = f"8 bits are for plans of up to {MAX_PACKED_WORKERS} workers with the codec `block`"
         raise typer.BadParameter(f"--eight-bits: {problem}; this one has {len(plan.workers)} and `{plan.job.codec}`")
-
-
-def _refuse(options: Mapping[str, object], what: str) -> None:
-    """Options that change nothing here are not ignored.
-
-    Raises:
-        typer.BadParameter: one is given.
-    """
-    unheeded = next((name for name, value in options.items() if value), None)
-    if unheeded:
-        raise typer.BadParameter(f"{unheeded}: {what} is predicted without it; leave it out")
 
 
 def show(found: Prediction, collective: str = COLLECTIVES[0]) -> None:

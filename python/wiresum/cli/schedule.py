@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,9 +106,7 @@ def schedule(
         require(timetable, instance, parse_seconds(by), sums)
     _show(timetable, instance, explain, as_json)
     if output:
-        from wiresum.document import write_text
-
-        write_text(output, timetable.model_dump_json(exclude_none=True, indent=1) + "\n", timetable.what, ScheduleError)
+        timetable.write(output)
     if plot:
         from wiresum.schedule.gantt import draw
 
@@ -147,7 +144,7 @@ def _show(timetable: Timetable, instance: dict[str, Any], explain: bool, as_json
     from wiresum.schedule.words import SUMMARY_LINES, words
 
     if as_json:
-        return print_json(json.loads(timetable.model_dump_json(exclude_none=True)))
+        return print_json(timetable.model_dump(mode="json", exclude_none=True))
     for number, line in enumerate(words(timetable, instance)):
         if explain or number < SUMMARY_LINES:
             out().print(line)

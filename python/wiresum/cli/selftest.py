@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wiresum.commandline.console import note, out, print_json
-from wiresum.commandline.options import JsonOption, PlanArgument
+from wiresum.commandline.options import JsonOption, PlanArgument, SecretOption
 
 if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
@@ -22,9 +21,7 @@ FAILED = 1
 
 def selftest(
     plan: PlanArgument,
-    secret: Annotated[
-        Path | None, typer.Option("--secret", help="File with the plan's secret [default: PLAN.secret]")
-    ] = None,
+    secret: SecretOption = None,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that each step may take")] = 3.0,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take the job's seats even from a training, which then ends")

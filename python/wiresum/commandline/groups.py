@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, TypeVar, get_type_hints
 
+from typer import BadParameter
 from typer.models import OptionInfo
 
 T = TypeVar("T")
@@ -84,6 +85,21 @@ def given(group: Any) -> list[str]:
     plain = type(group)()
     changed = [one.name for one in fields(group) if getattr(group, one.name) != getattr(plain, one.name)]
     return [f"--{name.replace('_', '-')}" for name in changed]
+
+
+def present(options: Mapping[str, object]) -> list[str]:
+    """Names of the options that are given, of some that would do nothing."""
+    return [name for name, value in options.items() if value]
+
+
+def refuse(options: Sequence[str], why: str) -> None:
+    """Options that would do nothing are refused.
+
+    Raises:
+        typer.BadParameter: there is one.
+    """
+    if options:
+        raise BadParameter(f"{options[0]}: {why}")
 
 
 def _options(group: Any) -> list[tuple[Field[Any], Any]]:

@@ -96,6 +96,9 @@ OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="File for the plan [default: standard output]")
 ]
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file, as `wiresum plan` writes it")]
+SecretOption = Annotated[
+    Path | None, typer.Option("--secret", help="File with the plan's secret [default: PLAN.secret]")
+]
 PlotOption = Annotated[Path | None, typer.Option("--plot", help="File for a picture, as .png or .svg")]
 
 
