@@ -10,15 +10,12 @@ Which packet is lost depends on its number and the seed alone: a packet is lost 
 second, which is a fault of the neighbour cache and none of the link.
 """
 
-import ctypes
-import errno
-import fcntl
 import os
 import socket
 import struct
 from dataclasses import dataclass
 
-from wiresum.testbed import bpf
+from wiresum.testbed import bpf, offloads
 from wiresum.testbed.layout import Layout, Port, Wire
 from wiresum.testbed.namespaces import inside
 
@@ -30,11 +27,6 @@ MIX_1 = 0xBF58476D1CE4E5B9
 MIX_2 = 0x94D049BB133111EB
 WORD = 1 << 32
 COUNTS = struct.Struct("=QQ")
-SIOCETHTOOL = 0x8946
-IFREQ_BYTES = 40
-ETHTOOL_VALUE_BYTES = 8
-OFFLOADS = {"tso": 0x1F, "gso": 0x24, "gro": 0x2C}
-"""Commands that switch them: a packet of TCP on a lossy link has to be a packet, not a bundle of forty."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +98,7 @@ class LossyLinks:
             if not any(wire.link.loss_from(port.node) for port in (wire.source, wire.target)):
                 continue
             for port in (wire.source, wire.target):
-                _switch_offloads_off(port)
+                offloads.take_apart(port)
             seeds = [direction_seed(seed, index, inward) for inward in (False, True)]
             self._directions[wire.link.id] = self._relayed(wire, seeds) if wire.relay else self._at_an_end(wire, seeds)
 
@@ -210,19 +202,3 @@ def _mix(shift: int, factor: int) -> bytes:
         bpf.load_64(3, factor),
         bpf.instruction(bpf.MULTIPLY, 2, 3),
     ])  # fmt: skip
-
-
-def _switch_offloads_off(port: Port) -> None:
-    def switch() -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
-            for command in OFFLOADS.values():
-                setting = ctypes.create_string_buffer(struct.pack("=II", command, 0), ETHTOOL_VALUE_BYTES)
-                request = struct.pack("16sQ", port.interface.encode(), ctypes.addressof(setting))
-                try:
-                    fcntl.ioctl(handle, SIOCETHTOOL, request.ljust(IFREQ_BYTES, b"\0"))
-                except OSError as refusal:
-                    # Opposite a port with an XDP program, veth has given up segmentation for good already.
-                    if refusal.errno != errno.EOPNOTSUPP:
-                        raise
-
-    inside(port.namespace, switch)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from wiresum.errors import TestbedError
-from wiresum.testbed import bpf, napi
+from wiresum.testbed import bpf, offloads
 from wiresum.testbed.layout import Layout, Port
 from wiresum.testbed.namespaces import inside
 
@@ -101,7 +101,7 @@ def attach_opposite(layout: Layout, nodes: Collection[str], bare: Collection[str
         for node in nodes:
             for far_end in map(layout.far_end, layout.ports(node)):
                 if far_end.node in bare:
-                    napi.take_frames(far_end)
+                    offloads.take_frames(far_end)
                 else:
                     attach(program, far_end)
 
