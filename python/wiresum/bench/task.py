@@ -13,7 +13,8 @@ class RankTask:
     """Base of what the processes of one benchmark are told; its fields are those of JSON.
 
     Attributes:
-        program: the module that a rank runs, of tasks that stand apart from it: whoever tells ranks needs no PyTorch.
+        program: the module that a rank runs, of tasks that stand apart from it, as who tells ranks needs no PyTorch.
+            Others are in it.
     """
 
     program: ClassVar[str] = ""
@@ -23,8 +24,8 @@ class RankTask:
         return json.dumps(asdict(self))
 
     def command(self) -> list[str]:
-        """What a rank runs, where its program is known."""
-        return [sys.executable, "-m", self.program, self.to_json()]
+        """What a rank runs."""
+        return [sys.executable, "-m", self.program or type(self).__module__, self.to_json()]
 
     @classmethod
     def told(cls) -> Self:

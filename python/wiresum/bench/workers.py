@@ -1,18 +1,39 @@
-"""Workers of a benchmark without PyTorch: one at each worker of a testbed, each of which prints its answer as JSON."""
+"""Workers of a benchmark, one at each worker of a testbed: what they print, or what rank 0 writes."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 from wiresum.errors import TestbedError
-from wiresum.testbed import Testbed
+from wiresum.testbed import Testbed, run_or_fail
+
+
+class Viewed(Protocol):
+    """What ranks are told that leave their view to rank 0; a `RankTask`."""
+
+    @property
+    def output(self) -> str:
+        """File for the view."""
+
+    def command(self) -> list[str]:
+        """What a rank runs."""
+
+
+def view(
+    bed: Testbed, task: Viewed, what: str = "the benchmark", show: Callable[[str], None] = lambda line: None
+) -> dict[str, Any]:
+    """What rank 0 has written when all ranks have ended; arguments and errors are those of `run_or_fail`."""
+    run_or_fail(bed, task.command(), what, show)
+    content: dict[str, Any] = json.loads(Path(task.output).read_text(encoding="utf-8"))
+    return content
 
 
 def answers(bed: Testbed, commands: Sequence[Sequence[str]], what: str, patience_s: float) -> list[Any]:
-    """What all workers have printed when they have ended.
+    """What all workers, without PyTorch, have printed as JSON when they have ended.
 
     Args:
         bed: where they run.

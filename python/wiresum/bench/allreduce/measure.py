@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 from wiresum import wire
@@ -13,10 +10,11 @@ from wiresum.bench.allreduce.worker import Task
 from wiresum.bench.baselines import BASELINES
 from wiresum.bench.limit import StarTraffic
 from wiresum.bench.result import Limit, Ratio, Report, Result
+from wiresum.bench.workers import view
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 
 FLOAT32_BYTES = 4
@@ -54,14 +52,11 @@ def job_of(options: Options) -> Job:
 
 def run_workers(bed: Testbed, options: Options) -> dict[str, Any]:
     """Runs one process per worker and returns what rank 0 wrote."""
-    output = Path(bed.folder) / "allreduce.json"
     servers = {name: BASELINES[name].start(bed) for name in options.against if name in BASELINES}
     backends = [PRODUCT, *(name for name in options.against if name not in BASELINES)]
-    task = Task(backends, options.size_bytes // FLOAT32_BYTES, options.repeats, options.warmups, str(output), servers)
-    command = [sys.executable, "-m", "wiresum.bench.allreduce.worker", task.to_json()]
-    run_or_fail(bed, command, "the benchmark")
-    content: dict[str, Any] = json.loads(output.read_text())
-    return content
+    output = str(bed.folder / "allreduce.json")
+    task = Task(backends, options.size_bytes // FLOAT32_BYTES, options.repeats, options.warmups, output, servers)
+    return view(bed, task)
 
 
 def to_report(options: Options, job: Job, measured: dict[str, Any], notes: list[str], shaped: bool) -> Report:

@@ -76,7 +76,7 @@ class Baseline:
         """
         output = Path(bed.folder) / f"{self.name}.json"
         task = Task(self.start(bed), elements, runs, warmups, list(delays_s), str(output))
-        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.baselines.worker", task.to_json()], self.name)
+        run_or_fail(bed, task.command(), self.name)
         return [Run(**one) for one in json.loads(output.read_text())]
 
     def link_bytes(self, topology: Topology, elements: int) -> dict[Capacity, float]:

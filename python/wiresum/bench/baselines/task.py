@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wiresum.bench.task import RankTask
 
@@ -19,6 +20,8 @@ class Task(RankTask):
         delays_s: by rank; nothing beyond the end.
         output: file for rank 0's view.
     """
+
+    program: ClassVar[str] = "wiresum.bench.baselines.worker"
 
     servers: list[str]
     elements: int

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from wiresum.bench.collectives.command import Options
 from wiresum.bench.collectives.worker import Task
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.workers import view
 from wiresum.errors import TestbedError
 from wiresum.plan.aggregation_plan import LANE_BYTES
 from wiresum.plan.choices import ELEMENT_BYTES, lane_bytes
@@ -19,7 +17,7 @@ from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.predict.collectives import Shape
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 
 PRODUCT = "wiresum"
@@ -61,12 +59,10 @@ def shape_of(options: Options, job: Job) -> Shape:
 
 def run_workers(bed: Testbed, options: Options, elements: int) -> dict[str, Any]:
     """Runs one process per worker and returns what rank 0 wrote."""
-    output = Path(bed.folder) / "collectives.json"
     backends, collectives = [PRODUCT, *options.against], list(options.collectives)
-    task = Task(backends, collectives, options.dtype, elements, options.repeats, options.warmups, str(output))
-    run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.collectives.worker", task.to_json()], "the benchmark")
-    content: dict[str, Any] = json.loads(output.read_text())
-    return content
+    output = str(bed.folder / "collectives.json")
+    task = Task(backends, collectives, options.dtype, elements, options.repeats, options.warmups, output)
+    return view(bed, task)
 
 
 def to_report(options: Options, shape: Shape, runs: list[dict[str, Any]], notes: list[str]) -> Report:

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from collections import defaultdict
 from contextlib import suppress
@@ -115,8 +114,7 @@ class Killer(Killing):
     def _run(self) -> RunOutcome:
         options = self.options
         task = Task(options.by, options.workers, options.down_s, str(self._stop_file), options.how == "cut")
-        command = [sys.executable, "-m", "wiresum.bench.elastic.host", task.to_json()]
-        return run(self.bed, command, self.watch.take, {"WIRESUM_DEAD_AFTER": f"{DEAD_AFTER_S:g}"})
+        return run(self.bed, task.command(), self.watch.take, {"WIRESUM_DEAD_AFTER": f"{DEAD_AFTER_S:g}"})
 
     def _kill_all(self) -> None:
         chance = random.Random(self.options.seed)

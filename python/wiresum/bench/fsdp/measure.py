@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from wiresum.bench.fsdp.command import Options
 from wiresum.bench.fsdp.network import job_of, network
 from wiresum.bench.fsdp.worker import Task
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.workers import view
 from wiresum.errors import TestbedError
 from wiresum.plan.aggregation_plan import LANE_BYTES
 from wiresum.plan.choices import ELEMENT_BYTES, FLOAT32_BYTES, lane_bytes
 from wiresum.predict.collectives import Shape, Traffic
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 
 PRODUCT = "wiresum"
 WAYS = {False: "unmodified", True: "overlap"}
@@ -71,7 +69,6 @@ def replica_traffic(block: Shape, replicas: int) -> Traffic:
 
 def run_workers(bed: Testbed, options: Options, width: int) -> dict[str, Any]:
     """Runs one process per worker and returns what rank 0 wrote."""
-    output = Path(bed.folder) / "fsdp.json"
     task = Task(
         backends=[PRODUCT, *options.against],
         ways=options.ways,
@@ -82,11 +79,9 @@ def run_workers(bed: Testbed, options: Options, width: int) -> dict[str, Any]:
         steps=options.steps,
         repeats=options.repeats,
         warmups=options.warmups,
-        output=str(output),
+        output=str(bed.folder / "fsdp.json"),
     )
-    run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.fsdp.worker", task.to_json()], "the benchmark")
-    content: dict[str, Any] = json.loads(output.read_text())
-    return content
+    return view(bed, task)
 
 
 def to_report(options: Options, block: Shape, runs: list[dict[str, Any]], notes: list[str]) -> Report:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from wiresum.bench.gpu.worker import PRODUCT, Task
 from wiresum.bench.result import Ratio, Result
+from wiresum.bench.workers import view
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 
 SIZES = (25_000_000, 100_000_000)
@@ -35,11 +33,9 @@ def measure(workers: int, runs: int) -> tuple[list[Result], list[Ratio]]:
     """
     topology = star(workers, None)
     with Testbed(topology, plan(topology, Job(), PlanOptions(engine="udp")), loopback=True) as bed:
-        output = Path(bed.folder) / "gpu.json"
-        task = Task([PRODUCT, "gloo"], list(SIZES), runs, WARMUPS, str(output))
-        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.gpu.worker", task.to_json()], "the benchmark")
-        view = json.loads(output.read_text())
-    results = list(to_results(workers, view["runs"]))
+        task = Task([PRODUCT, "gloo"], list(SIZES), runs, WARMUPS, str(bed.folder / "gpu.json"))
+        measured = view(bed, task)
+    results = list(to_results(workers, measured["runs"]))
     return results, list(ratios(results))
 
 

@@ -6,7 +6,6 @@ import itertools
 import json
 import random
 import re
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -106,7 +105,7 @@ def measure(options: Options, progress: Progress = lambda _done, _all: None) -> 
         killer.train()
         calm = Watch()
         steps = len(killed.steps)
-        fail_unless_done(run(bed, command(Task(steps, "")), calm.take), calm, "training without kills")
+        fail_unless_done(run(bed, Task(steps, "").command(), calm.take), calm, "training without kills")
     compare(killed, calm, len(planned.workers))
     return to_report(options, killer.kills, killed, calm)
 
@@ -144,11 +143,6 @@ def put_below(planned: AggregationPlan, server: str, above: str) -> AggregationP
     return planned.model_copy(update={"streams": streams})
 
 
-def command(task: Task) -> list[str]:
-    """A worker's command line."""
-    return [sys.executable, "-m", "wiresum.bench.kills.worker", task.to_json()]
-
-
 @dataclass
 class Killer(Killing):
     """Kills servers of a testbed while its workers train."""
@@ -162,7 +156,7 @@ class Killer(Killing):
     trouble: list[BaseException] = field(default_factory=list)
 
     def _run(self) -> RunOutcome:
-        return run(self.bed, command(Task(MAX_STEPS, str(self._stop_file))), self.watch.take)
+        return run(self.bed, Task(MAX_STEPS, str(self._stop_file)).command(), self.watch.take)
 
     def _kill_all(self) -> None:
         chance = random.Random(self.options.seed)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from wiresum.bench.kills.command import Options
 from wiresum.bench.kills.killing import FEWEST_PAUSE_S, MOST_PAUSE_S, START_S, Progress
-from wiresum.bench.kills.measure import MAX_STEPS, WARMUP_STEPS, Killer, command
+from wiresum.bench.kills.measure import MAX_STEPS, WARMUP_STEPS, Killer
 from wiresum.bench.kills.root import LeavingWatch, fail_unless_equal
 from wiresum.bench.kills.worker import Task
 from wiresum.bench.result import Report, Result
@@ -62,7 +62,7 @@ class RankKiller(Killer):
     rank_kills: list[RankKill] = field(default_factory=list)
 
     def _run(self) -> RunOutcome:
-        return run(self.bed, command(Task(MAX_STEPS, str(self._stop_file))), self.watch.take, GOES_ON)
+        return run(self.bed, Task(MAX_STEPS, str(self._stop_file)).command(), self.watch.take, GOES_ON)
 
     def _is_warm(self) -> bool:
         return len(self.watch.steps) > WARMUP_STEPS and len(self.watch.pids) == WORKERS

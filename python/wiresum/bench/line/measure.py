@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 from collections.abc import Callable, Sequence
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 from wiresum import wire
 from wiresum.bench.line.command import Options
 from wiresum.bench.line.worker import Task
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.workers import view
 from wiresum.plan.choices import Engine, Transport
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 
 LANE_BYTES = 4
@@ -85,13 +82,10 @@ def run(
     packet_bytes = wire.HEADER_LEN + LANE_BYTES * job.packet_values
     placed = plan(topology, job, PlanOptions(engine=engine))
     with Testbed(topology, placed, mtu_bytes=options.mtu_bytes, transport=transport) as bed:
-        output = Path(bed.folder) / "line.json"
-        task = Task(
-            list(options.sizes), options.repeats, options.warmups, packet_bytes, options.core_share, str(output)
-        )
-        run_or_fail(bed, [sys.executable, "-m", "wiresum.bench.line.worker", task.to_json()], "the benchmark")
-        view: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
-    return {int(size): samples for size, samples in view["measured"].items()}
+        output = str(bed.folder / "line.json")
+        task = Task(list(options.sizes), options.repeats, options.warmups, packet_bytes, options.core_share, output)
+        seen = view(bed, task)
+    return {int(size): samples for size, samples in seen["measured"].items()}
 
 
 def to_result(name: str, size: int, workers: int, samples: Samples) -> Result:

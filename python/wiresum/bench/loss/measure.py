@@ -6,8 +6,6 @@ compared with Gloo's in every run; one that differs by more than rounding ends t
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -17,13 +15,14 @@ from typing import Any
 from wiresum.bench.allreduce.worker import Task
 from wiresum.bench.loss.command import Options
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.workers import view
 from wiresum.errors import TestbedError
 from wiresum.picture import picture
 from wiresum.plan.choices import Engine, Policy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 from wiresum.topology.generators.xagg import xagg
 from wiresum.topology.model import Topology
@@ -99,12 +98,10 @@ def run(options: Options, case: Case) -> dict[str, Any]:
     job = Job(policy=case.policy, gradient_bytes=options.size_bytes)
     placed = plan(topology, job, PlanOptions(engine=case.engine))
     with Testbed(topology, placed, mtu_bytes=job.mtu_bytes, loopback=False, loss_seed=options.seed) as bed:
-        output = Path(bed.folder) / "loss.json"
         backends = [PRODUCT, RIVAL] if case.has_rival else [PRODUCT]
-        task = Task(backends, options.size_bytes // FLOAT32_BYTES, options.repeats, options.warmups, str(output))
-        command = [sys.executable, "-m", "wiresum.bench.allreduce.worker", task.to_json()]
-        run_or_fail(bed, command, case.name(PRODUCT))
-        measured: dict[str, Any] = json.loads(output.read_text())
+        output = str(bed.folder / "loss.json")
+        task = Task(backends, options.size_bytes // FLOAT32_BYTES, options.repeats, options.warmups, output)
+        measured = view(bed, task, case.name(PRODUCT))
         measured["lost"] = [count for both in bed.link_losses().values() for count in both if count]
         measured["transmitters"] = {
             node: counters.get("transmitter", {}) for node, counters in bed.deployment.stop().items()

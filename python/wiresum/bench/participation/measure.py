@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from wiresum.bench.participation.command import Options
 from wiresum.bench.participation.task import Task, TrainingOutcome
 from wiresum.bench.result import Ratio, Report, Result
+from wiresum.bench.workers import view
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.planners.participation import with_rounds
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 
 METHODS = {
@@ -71,13 +70,11 @@ def train(name: str, options: Options, seed: int) -> TrainingOutcome:
     """One training in a testbed of its own."""
     made = planned(name, options)
     with Testbed(star(options.workers, options.rate_bps), made) as bed:
-        output = Path(bed.folder) / "training.json"
         task = Task(
             name, options.rounds, options.batch_size, options.learning_rate, options.delay_s, options.deviation,
-            options.target, options.search_every, str(output), seed,
+            options.target, options.search_every, str(bed.folder / "training.json"), seed,
         )  # fmt: skip
-        run_or_fail(bed, task.command(), "the training")
-        return TrainingOutcome(**json.loads(output.read_text()))
+        return TrainingOutcome(**view(bed, task, "the training"))
 
 
 def to_result(name: str, outcomes: Sequence[TrainingOutcome]) -> Result:

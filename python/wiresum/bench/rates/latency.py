@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from wiresum.bench.rates.task import Task
 from wiresum.bench.result import Result
+from wiresum.bench.workers import view
 from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.xagg import xagg
 from wiresum.topology.model import Topology
 
@@ -51,10 +50,9 @@ def measure(engine: Engine, elements: int, rounds: int) -> list[Result]:
     topology = xagg()
     made = plan(topology, Job(policy="cache", gradient_bytes=4 * elements), PlanOptions(engine=engine))
     with Testbed(topology, made, loopback=False) as bed:
-        started, output = Path(bed.folder) / "started", Path(bed.folder) / "rates.json"
-        task = Task(elements, WARMUP_ELEMENTS, TOGETHER, rounds, str(started), str(output))
-        run_or_fail(bed, task.command(), "the benchmark")
-        content: dict[str, Any] = json.loads(output.read_text())
+        started, output = str(bed.folder / "started"), str(bed.folder / "rates.json")
+        task = Task(elements, WARMUP_ELEMENTS, TOGETHER, rounds, started, output)
+        content = view(bed, task)
         nodes = {name: counted["control"] for name, counted in bed.deployment.stop().items()}
     return [*of_workers(content["growths"]), *of_nodes(topology, nodes)]
 

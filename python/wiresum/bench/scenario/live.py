@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -186,8 +185,7 @@ def _waits(outcome: SimulationOutcome) -> list[list[float]]:
 def _measured(bed: Testbed, task: Task) -> Measured:
     output = Path(bed.folder) / "answers.json"
     task = Task(task.elements, task.waits_s, str(output))
-    command = [sys.executable, "-m", "wiresum.bench.scenario.worker", task.to_json()]
-    traffic = run_or_fail(bed, command, "the live run").traffic
+    traffic = run_or_fail(bed, task.command(), "the live run").traffic
     found = json.loads(output.read_text())
     if found["deviation"] > TOLERANCE:
         raise TestbedError(f"sums were off by {found['deviation']:.2g} of the largest; please report this scenario")

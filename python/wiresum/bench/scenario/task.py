@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from wiresum.bench.task import RankTask
 
@@ -19,6 +20,8 @@ class Task(RankTask):
         waits_s: by rank: seconds of computing before each round.
         output: file for rank 0.
     """
+
+    program: ClassVar[str] = "wiresum.bench.scenario.worker"
 
     elements: int
     waits_s: list[list[float]]

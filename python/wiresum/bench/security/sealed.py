@@ -8,24 +8,22 @@ it, which a rank does anyway.
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from wiresum import _native, wire
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.security.command import Options
 from wiresum.bench.security.sums import Task
 from wiresum.bench.service_bed import MEMORY
+from wiresum.bench.workers import view
 from wiresum.deploy.deployment import Deployment
 from wiresum.errors import SupportError
 from wiresum.plan.choices import Engine
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 
 WORKERS = 4
@@ -83,12 +81,8 @@ def in_turns(engine: Engine, options: Options) -> list[Result]:
 
 def sums(bed: Testbed, plans: dict[str, str], options: Options) -> dict[str, dict[str, list[float]]]:
     """What rank 0 has measured of these jobs."""
-    output = Path(bed.folder) / "sums.json"
-    task = Task(plans, options.size_bytes // FLOAT32_BYTES, options.runs, str(output))
-    command = [sys.executable, "-m", "wiresum.bench.security.sums", task.to_json()]
-    run_or_fail(bed, command, "the benchmark")
-    measured: dict[str, dict[str, list[float]]] = json.loads(output.read_text())
-    return measured
+    task = Task(plans, options.size_bytes // FLOAT32_BYTES, options.runs, str(bed.folder / "sums.json"))
+    return view(bed, task)
 
 
 def over_open(engine: Engine, results: list[Result]) -> list[Ratio]:

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from wiresum.bench.result import Ratio, Report, Result
@@ -24,13 +23,14 @@ from wiresum.bench.security.command import Options
 from wiresum.bench.security.measure import FLOODS
 from wiresum.bench.security.member import BEGIN_GRACE_S, HEAD_START_S, Task
 from wiresum.bench.service_bed import LOAD_GRACE_S, PORT
+from wiresum.bench.workers import view
 from wiresum.errors import SettingError, SupportError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import Engine, SwitchEngine, SwitchPolicy
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners.fabrics import plan_switched
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.racks import racks
 from wiresum.topology.model import Topology
 
@@ -122,12 +122,12 @@ def with_stranger(topology: Topology) -> Topology:
 
 def in_network(bed: Testbed, plan: AggregationPlan, floods: tuple[str, ...], options: Options) -> dict[str, Any]:
     """What rank 0 has measured, while the stranger floods whenever it says so."""
-    file, output = Path(bed.folder) / "member.json", Path(bed.folder) / "measured.json"
+    file, output = str(bed.folder / "member.json"), str(bed.folder / "measured.json")
     # Workers need the secret, which a plan's file leaves to another one.
     plan.write(file)
     begin_at = time.time() + BEGIN_GRACE_S
     elements = options.size_bytes // FLOAT32_BYTES
-    task = Task(str(file), begin_at, elements, options.runs, options.seconds, list(floods), str(output))
+    task = Task(file, begin_at, elements, options.runs, options.seconds, list(floods), output)
     strangers: list[subprocess.Popen[bytes]] = []
 
     def begin(line: str) -> None:
@@ -135,14 +135,11 @@ def in_network(bed: Testbed, plan: AggregationPlan, floods: tuple[str, ...], opt
         if flood in floods and flood != "alone":
             strangers.append(stranger(bed, plan, flood, options.seconds + 2 * HEAD_START_S))
 
-    command = [sys.executable, "-m", "wiresum.bench.security.member", task.to_json()]
     try:
-        run_or_fail(bed, command, "the benchmark", begin)
+        return view(bed, task, show=begin)
     finally:
         for process in strangers:
             process.wait(options.seconds + 2 * HEAD_START_S + LOAD_GRACE_S)
-    measured: dict[str, Any] = json.loads(output.read_text())
-    return measured
 
 
 def stranger(bed: Testbed, plan: AggregationPlan, flood: str, seconds: float) -> subprocess.Popen[bytes]:

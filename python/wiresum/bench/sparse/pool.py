@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -89,7 +88,7 @@ def measure_pool(
     job, ranks = Job(policy="pool"), len(topology.workers)
     with Testbed(topology, plan(topology, job, PlanOptions(engine=engine))) as bed:
         task = replace(task, folder=str(bed.folder))
-        run_or_fail(bed, [sys.executable, "-m", __name__, task.to_json()], "pool")
+        run_or_fail(bed, task.command(), "pool")
         of_ranks = [json.loads(_answer(task, rank).read_text(encoding="utf-8")) for rank in range(ranks)]
         left_out = bed.left_out
     factor = whole / task.elements

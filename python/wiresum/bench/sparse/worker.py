@@ -6,7 +6,6 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from wiresum.bench.task import RankTask
 
@@ -29,8 +28,6 @@ class Task(RankTask):
         incarnation: of the job.
         touched: path of what the worker touches: for each round and table its rows.
     """
-
-    program: ClassVar[str] = "wiresum.bench.sparse.worker"
 
     method: str
     job: str

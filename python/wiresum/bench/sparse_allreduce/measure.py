@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 from wiresum.bench.result import Limit, Ratio, Report, Result
 from wiresum.bench.sparse_allreduce.command import Options
 from wiresum.bench.sparse_allreduce.traffic import Round
 from wiresum.bench.sparse_allreduce.worker import PRODUCT, Task
+from wiresum.bench.workers import view
 from wiresum.errors import TraceError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
 from wiresum.sparse.spec import parse
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 
 
@@ -52,12 +50,9 @@ def first_round(options: Options) -> Round:
 
 def run_workers(bed: Testbed, options: Options) -> dict[str, Any]:
     """Runs one process per worker and returns what rank 0 wrote."""
-    output = Path(bed.folder) / "sparse-allreduce.json"
-    task = Task(options.trace, list(options.against), options.repeats, options.warmups, str(output))
-    command = [sys.executable, "-m", "wiresum.bench.sparse_allreduce.worker", task.to_json()]
-    run_or_fail(bed, command, "the benchmark")
-    content: dict[str, Any] = json.loads(output.read_text())
-    return content
+    output = str(bed.folder / "sparse-allreduce.json")
+    task = Task(options.trace, list(options.against), options.repeats, options.warmups, output)
+    return view(bed, task)
 
 
 def to_report(options: Options, pushed: Round, payload_bytes: int, measured: dict[str, Any], *, shaped: bool) -> Report:

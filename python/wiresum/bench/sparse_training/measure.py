@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import json
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.sparse.worker import rival
 from wiresum.bench.sparse_training.command import Options
 from wiresum.bench.sparse_training.models import CASES
 from wiresum.bench.sparse_training.worker import PRODUCT, PUSH_PULL, Task
+from wiresum.bench.workers import view
 from wiresum.errors import NotWorthwhileError, TestbedError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
@@ -26,7 +23,7 @@ from wiresum.predict.sparse import SparseNetwork
 from wiresum.sparse.counts import Counts
 from wiresum.sparse.hot import hot_map
 from wiresum.sparse.trace import Trace
-from wiresum.testbed import Testbed, run_or_fail
+from wiresum.testbed import Testbed
 from wiresum.testbed.tables import SparseJob, daemons
 from wiresum.topology.generators.star import star
 from wiresum.torch.sparse import job_tables
@@ -94,19 +91,17 @@ def train(model: str, options: Options, progress: Progress) -> tuple[list[Traini
     topology = star(options.workers, options.rate_bps, servers=options.servers)
     made = plan(topology, Job(mtu_bytes=options.mtu_bytes), PlanOptions(engine=options.engine))
     with Testbed(topology, made, mtu_bytes=options.mtu_bytes, loopback=options.loopback) as bed, ExitStack() as stack:
-        output = Path(bed.folder) / "training.json"
         served = daemons(bed, SparseJob(tables, hot), options.mtu_bytes)
         stack.enter_context(served)
         if PUSH_PULL in options.against:
             stack.enter_context(served.beside(rival, options.servers, PUSH_PULL))
         methods = [PRODUCT, *options.against]
-        task = Task(methods, model, options.scale, batch, options.steps, str(served.job_file), str(output))
-        command = [sys.executable, "-m", "wiresum.bench.sparse_training.worker", task.to_json()]
-        run_or_fail(bed, command, f"{model} by {', '.join(methods)}", progress)
-        views: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
+        output = str(bed.folder / "training.json")
+        task = Task(methods, model, options.scale, batch, options.steps, str(served.job_file), output)
+        views = view(bed, task, f"{model} by {', '.join(methods)}", progress)
         notes = [f"{model}: {what}" for what in bed.left_out]
     samples = batch * options.workers
-    trainings = [Training(model, name, view["losses"], view["seconds"], samples) for name, view in views.items()]
+    trainings = [Training(model, name, one["losses"], one["seconds"], samples) for name, one in views.items()]
     _check_losses(trainings)
     return trainings, notes
 

@@ -74,7 +74,7 @@ def measure(
         upgrader = Upgrader(bed, nodes, moments, upgraded, progress)
         upgrader.train()
         calm = Watch()
-        outcome = run(bed, kills.command(Task(len(upgraded.steps), "")), calm.take)
+        outcome = run(bed, Task(len(upgraded.steps), "").command(), calm.take)
         fail_unless_done(outcome, calm, "training without upgrades")
     kills.compare(upgraded, calm, len(planned.workers))
     return to_report(options, topology.name, upgrader.upgrades, upgraded, calm)
