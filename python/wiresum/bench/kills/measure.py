@@ -164,8 +164,11 @@ class Killer(Killing):
         for done in range(self.options.count):
             self.progress(done, self.options.count)
             time.sleep(chance.uniform(FEWEST_PAUSE_S, MOST_PAUSE_S))
-            self._kill(chance.choice(sorted(self.servers)))
+            self._kill_one(chance)
         self.progress(self.options.count, self.options.count)
+
+    def _kill_one(self, chance: random.Random) -> None:
+        self._kill(chance.choice(sorted(self.servers)))
 
     def _kill(self, server: str) -> None:
         """Kills a server, starts it again, and waits until its workers are back."""

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from wiresum.bench.kills.command import Options
-from wiresum.bench.kills.killing import FEWEST_PAUSE_S, MOST_PAUSE_S, START_S, Progress
-from wiresum.bench.kills.measure import WARMUP_STEPS, Killer, Watch
+from wiresum.bench.kills.killing import Progress
+from wiresum.bench.kills.measure import Killer, Watch
 from wiresum.bench.result import Report, Result
 from wiresum.errors import TestbedError
 from wiresum.plan.job import Job
@@ -62,14 +62,8 @@ class RootKiller(Killer):
     watch: LeavingWatch
     root_kills: list[RootKill] = field(default_factory=list)
 
-    def _kill_all(self) -> None:
-        chance = random.Random(self.options.seed)
-        self._wait_until(lambda: len(self.watch.steps) > WARMUP_STEPS, "the first steps of training", START_S)
-        for done in range(self.options.count):
-            self.progress(done, self.options.count)
-            time.sleep(chance.uniform(FEWEST_PAUSE_S, MOST_PAUSE_S))
-            self.root_kills.append(self._kill_root())
-        self.progress(self.options.count, self.options.count)
+    def _kill_one(self, chance: random.Random) -> None:
+        self.root_kills.append(self._kill_root())
 
     def _kill_root(self) -> RootKill:
         (server,) = self.servers
