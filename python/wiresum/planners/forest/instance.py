@@ -28,6 +28,8 @@ Uses = Sequence[tuple[int, float]]
 Vector = NDArray[np.float64]
 ABSENT = -1
 """Parent of a server that is not in the tree."""
+WEIGHT = 10
+"""Weight of a column: programmes over trees are hard for their size, and there are many of them."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,11 @@ class Instance:
     def servers(self) -> range:
         """Indices of the servers."""
         return range(len(self.between))
+
+    @property
+    def columns(self) -> int:
+        """Columns of its programme, about, weighted."""
+        return WEIGHT * len(self.servers) * (len(self.servers) + len(self.groups))
 
     def uses(self, tree: Tree) -> Vector:
         """What a tree takes of each resource at rate 1."""

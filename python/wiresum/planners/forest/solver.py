@@ -8,9 +8,6 @@ from wiresum.planners.forest.instance import Instance
 from wiresum.planners.forest.solution import Forest
 from wiresum.planners.optimisation.process import last_answer
 
-WEIGHT = 10
-"""Weight of its columns: programmes over trees are hard for their size, and there are many of them."""
-
 
 def solve(instance: Instance, time_limit_s: float) -> Forest:
     """The fastest forest, or the best that was found in time.
@@ -19,8 +16,7 @@ def solve(instance: Instance, time_limit_s: float) -> Forest:
         SupportError: HiGHS is not installed.
         PlanError: not even one tree was found in time.
     """
-    columns = WEIGHT * len(instance.servers) * (len(instance.servers) + len(instance.groups))
-    return Forest.parse(last_answer(__name__, instance.to_json(), time_limit_s, "forest", columns)).trimmed()
+    return Forest.parse(last_answer(__name__, instance.to_json(), time_limit_s, "forest", instance.columns)).trimmed()
 
 
 def answers(question: str, time_limit_s: float) -> Iterator[str]:

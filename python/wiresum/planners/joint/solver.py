@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wiresum.planners.forest.solution import Forest
-from wiresum.planners.forest.solver import WEIGHT
 from wiresum.planners.joint.instance import RoutedInstance, RoutedTree
 from wiresum.planners.optimisation.process import last_answer
 
@@ -17,8 +16,7 @@ def solve(instance: RoutedInstance, time_limit_s: float) -> Forest:
         SupportError: HiGHS is not installed.
         PlanError: not even one tree was found in time.
     """
-    columns = WEIGHT * len(instance.servers) * (len(instance.servers) + len(instance.groups))
-    line = last_answer(__name__, instance.to_json(), time_limit_s, "joint", columns)
+    line = last_answer(__name__, instance.to_json(), time_limit_s, "joint", instance.columns)
     return Forest.parse(line, RoutedTree).trimmed()
 
 
