@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 
 import torch
 from wiresum.bench.sending_rates import INTERFACE, SENT_BYTES_FIELD
 from wiresum.bench.start import Starts
+
+T = TypeVar("T")
 
 PATIENCE = timedelta(seconds=120)
 """For each collective: an order of magnitude beyond the slowest that was seen."""
@@ -88,6 +90,21 @@ def worst(seconds: float, before: Sequence[int], starts: Starts) -> dict[str, fl
     most = torch.tensor([seconds, up, down], dtype=torch.float64)
     dist.all_reduce(most, op=dist.ReduceOp.MAX)
     return dict(zip(("seconds", "bytes_up", "bytes_down"), most.tolist(), strict=True))
+
+
+def by_turns(
+    methods: Mapping[str, T], measure: Callable[[T], tuple[float, float]], repeats: int, warmups: int
+) -> dict[str, Any]:
+    """`seconds` of every method, measured in turns, and the largest of its `errors`; what `measure` gives is both."""
+    seconds: dict[str, list[float]] = {name: [] for name in methods}
+    errors = dict.fromkeys(methods, 0.0)
+    for repeat in range(warmups + repeats):
+        for name, method in methods.items():
+            elapsed, error = measure(method)
+            errors[name] = max(errors[name], error)
+            if repeat >= warmups:
+                seconds[name].append(elapsed)
+    return {"seconds": seconds, "errors": errors}
 
 
 def account_of(backends: Sequence[str]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,9 @@ import torch.distributed as dist
 
 import torch
 from wiresum.bench.baselines.push_pull import PushPull
-from wiresum.bench.rank import account_of, write
+from wiresum.bench.rank import PATIENCE, account_of, by_turns, write
 from wiresum.bench.start import Starts
 from wiresum.bench.task import RankTask
-
-PATIENCE = timedelta(seconds=120)
-"""For each collective: an order of magnitude beyond the slowest that was seen. A benchmark ends with an error then."""
 
 Reduce = Callable[[torch.Tensor], Any]
 """Replaces a tensor by the sum of all ranks."""
@@ -65,15 +61,8 @@ def main() -> None:
     reduce: dict[str, Reduce] = {name: partial(dist.all_reduce, group=group) for name, group in groups.items()}
     reduce |= {name: partial(pull_sums, client) for name, client in clients.items()}
     starts = Starts(Path(task.output).with_suffix(".starts"), dist.get_rank(), dist.get_world_size(), dist.barrier)
-    seconds: dict[str, list[float]] = {name: [] for name in reduce}
-    errors = dict.fromkeys(reduce, 0.0)
-    for repeat in range(task.warmups + task.repeats):
-        for name, all_reduce in reduce.items():
-            elapsed, error = measure(inputs, expected, all_reduce, starts)
-            errors[name] = max(errors[name], error)
-            if repeat >= task.warmups:
-                seconds[name].append(elapsed)
-    write(task.output, {"seconds": seconds, "errors": errors, "report": account_of(task.backends)})
+    measured = by_turns(reduce, partial(measure, inputs, expected, starts), task.repeats, task.warmups)
+    write(task.output, {**measured, "report": account_of(task.backends)})
     for client in clients.values():
         client.close()
     for name, group in groups.items():
@@ -87,7 +76,7 @@ def pull_sums(client: PushPull, tensor: torch.Tensor) -> None:
     client.all_reduce(tensor.numpy())
 
 
-def measure(inputs: torch.Tensor, expected: torch.Tensor, all_reduce: Reduce, starts: Starts) -> tuple[float, float]:
+def measure(inputs: torch.Tensor, expected: torch.Tensor, starts: Starts, all_reduce: Reduce) -> tuple[float, float]:
     """Seconds from the common start until the slowest rank has the sum, and the largest deviation from Gloo's sum."""
     tensor = inputs.clone()
     start = starts.wait()

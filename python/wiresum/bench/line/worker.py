@@ -17,10 +17,10 @@ from typing import Any
 import torch.distributed as dist
 
 import torch
-from wiresum.bench.allreduce.worker import PATIENCE
 from wiresum.bench.line import streams
 from wiresum.bench.line.cores import slower_cores
 from wiresum.bench.line.processor import spent
+from wiresum.bench.rank import PATIENCE
 from wiresum.bench.start import Starts
 from wiresum.bench.task import RankTask
 

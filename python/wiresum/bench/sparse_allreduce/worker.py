@@ -13,7 +13,7 @@ from functools import partial
 import torch.distributed as dist
 
 import torch
-from wiresum.bench.rank import joined, write
+from wiresum.bench.rank import account_of, by_turns, joined, write
 from wiresum.bench.sparse_allreduce import balanced
 from wiresum.bench.start import Starts
 from wiresum.bench.task import RankTask
@@ -57,15 +57,9 @@ def main() -> None:
         tensor = pushed(task.trace)
         expected = tensor.clone()
         dist.all_reduce(expected)
-        seconds: dict[str, list[float]] = {name: [] for name in methods}
-        errors = dict.fromkeys(methods, 0.0)
-        for repeat in range(task.warmups + task.repeats):
-            for name, reduce in methods.items():
-                elapsed, error = measure(tensor, expected, reduce, starts)
-                errors[name] = max(errors[name], error)
-                if repeat >= task.warmups:
-                    seconds[name].append(elapsed)
-        write(task.output, {"seconds": seconds, "errors": errors, "report": report()})
+        once = partial(measure, tensor, expected, starts)
+        measured = by_turns(methods, once, task.repeats, task.warmups)
+        write(task.output, {**measured, "report": account_of([PRODUCT])})
 
 
 def pushed(spec: str) -> torch.Tensor:
@@ -79,7 +73,7 @@ def pushed(spec: str) -> torch.Tensor:
     return torch.sparse_coo_tensor(keys[None], values, size, is_coalesced=True, check_invariants=False)
 
 
-def measure(pushed: torch.Tensor, expected: torch.Tensor, reduce: Reduce, starts: Starts) -> tuple[float, float]:
+def measure(pushed: torch.Tensor, expected: torch.Tensor, starts: Starts, reduce: Reduce) -> tuple[float, float]:
     """Seconds from the common start until the slowest rank has the sum, and the largest deviation from Gloo's sum."""
     tensor = pushed.clone()
     start = starts.wait()
@@ -89,13 +83,6 @@ def measure(pushed: torch.Tensor, expected: torch.Tensor, reduce: Reduce, starts
     seen = torch.tensor([elapsed, float((tensor.values() - expected.values()).abs().max())], dtype=torch.float64)
     dist.all_reduce(seen, op=dist.ReduceOp.MAX)
     return float(seen[0]), float(seen[1])
-
-
-def report() -> str:
-    """What Wiresum says about where it summed."""
-    import wiresum.torch
-
-    return str(wiresum.torch.report())
 
 
 if __name__ == "__main__":
