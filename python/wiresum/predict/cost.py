@@ -100,19 +100,9 @@ def cost_of(assignment: Assignment, *, predict: bool = True) -> Cost:
         assignment: whose; it may break memory limits.
         predict: whether to run the fluid too, where it is small enough.
     """
-    instance, traffic = assignment.instance, traffic_of(assignment)
-    ingress, rate_bps = traffic.root_ingress_bytes, sending_rate_bps(traffic, instance.model_bytes)
-    return Cost(
-        traffic=traffic,
-        total_bytes=traffic.total_bytes,
-        server_ingress_bytes=ingress,
-        in_network_bytes=float(len(instance.workers) * instance.model_bytes - ingress),
-        memory_share=_memory_share(assignment),
-        sending_rate_bps=rate_bps,
-        summed_elements_per_second=rate_bps / BITS_PER_ELEMENT * summed_gradients(traffic, instance.model_bytes),
-        bound_seconds=bound_seconds(traffic),
-        predicted_seconds=_predicted(assignment) if predict else None,
-    )
+    instance, predicted = assignment.instance, _predicted(assignment) if predict else None
+    workers, memory = len(instance.workers), _memory_share(assignment)
+    return cost_of_traffic(traffic_of(assignment), workers, instance.model_bytes, predicted, memory)
 
 
 def cost_of_plan(topology: Topology, plan: AggregationPlan, gradient_bytes: int) -> Cost:
