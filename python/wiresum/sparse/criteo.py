@@ -13,10 +13,8 @@ import numpy as np
 
 from wiresum.plan.models.recommendation import CRITEO_NUMBERS, CRITEO_ROWS, DLRM_WIDTH
 from wiresum.plan.tables import Optimizer, Table
-from wiresum.sparse.places import Places
-from wiresum.sparse.popularity import Popularity
 from wiresum.sparse.randomness import Floats, Ints, RandomStream, hashed, uniforms
-from wiresum.sparse.synthetic import Source, Synthetic
+from wiresum.sparse.synthetic import Synthetic, sources_of
 from wiresum.sparse.trace import Labelled
 
 EXPONENT = 1.1
@@ -73,11 +71,7 @@ def criteo(scale: float = 1.0, batch: int = 512, dim: int = DLRM_WIDTH, s: float
         3376260
     """
     made = tables([max(FEWEST_ROWS, round(scale * full)) for full in CRITEO_ROWS], dim)
-    sources = [
-        Source(table, Popularity.zipf(table.rows, s), Places(table.rows, seed + number))
-        for number, table in enumerate(made, start=1)
-    ]
-    return Clicks(sources, batch, seed)
+    return Clicks(sources_of(made, s, seed), batch, seed)
 
 
 def tables(rows: Sequence[int], dim: int) -> list[Table]:

@@ -152,11 +152,15 @@ def of_tables(tables: Tables, batch: int = 512, s: float = 1.1, seed: int = 0) -
         s: exponent of each table's power law.
         seed: seed of everything that is drawn.
     """
-    sources = [
+    return Synthetic(sources_of(tables.tables, s, seed), batch, seed)
+
+
+def sources_of(tables: Sequence[Table], s: float, seed: int) -> list[Source]:
+    """Tables whose rows are touched by rank⁻ˢ, each in an order of its own."""
+    return [
         Source(table, Popularity.zipf(table.rows, s), Places(table.rows, seed + number))
-        for number, table in enumerate(tables.tables, start=1)
+        for number, table in enumerate(tables, start=1)
     ]
-    return Synthetic(sources, batch, seed)
 
 
 def _of_zebra(
