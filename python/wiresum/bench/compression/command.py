@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from wiresum.bench.command import Output, RunsOption, command, limited, measuring, show, suitable_engine
+from wiresum.commandline import options
 from wiresum.commandline.groups import text
 from wiresum.plan.choices import Engine
 
@@ -20,7 +21,7 @@ class Options:
     max_steps: Annotated[
         int | None, typer.Option("--max-steps", min=2, help="Steps after which to stop; all epochs if absent")
     ] = None
-    engine: Engine = suitable_engine()
+    engine: Annotated[Engine, options.ENGINE] = suitable_engine()
     repeats: RunsOption = 3
 
 
