@@ -107,7 +107,9 @@ impl TcpAggregators {
                 // The caller has gone.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    eprintln!("wiresum-node: cannot accept connections for a while: {error}");
+                    eprintln!(
+                        "wiresum-node: no connections are accepted for a while ({error}): raise the limit of open files (`ulimit -n`)"
+                    );
                     return self.listen_to_callers(false);
                 }
             }

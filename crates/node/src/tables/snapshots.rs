@@ -83,7 +83,11 @@ impl Snapshots {
     /// Does what is due. What the disk refuses is said in the log, and tried again after the interval.
     pub fn turn(&mut self, host: &mut Host) {
         if let Err(error) = self.try_turn(host) {
-            eprintln!("wiresum-node: no snapshot {}: {error}", self.path.display());
+            eprintln!(
+                "wiresum-node: snapshot {}: cannot be written ({error}); look at the disk; the next attempt is in {} s",
+                self.path.display(),
+                self.interval.as_secs_f64()
+            );
             self.part = None;
             self.next = Instant::now() + self.interval;
         }

@@ -78,7 +78,7 @@ impl Upgrade {
 fn describe_end(mut child: Child) -> String {
     match child.wait() {
         Ok(status) => {
-            format!("the new daemon ended ({status}) before it took over; the log says why")
+            format!("the new daemon ended ({status}) before it took over: its log lines say why")
         }
         Err(error) => format!("the new daemon cannot be waited for: {error}"),
     }

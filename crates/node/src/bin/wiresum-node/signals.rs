@@ -33,8 +33,8 @@ pub fn upgrade_on_hangup(upgrade: Upgrade) -> Result<(), Failure> {
         let mut byte = [0];
         while hangups.read_exact(&mut byte).is_ok() {
             match upgrade.start() {
-                Ok(process) => crate::log(&format!("upgrade to process {process}")),
-                Err(error) => crate::log(&format!("no upgrade: {error}")),
+                Ok(process) => crate::log(&format!("upgrade: process {process} is to take over")),
+                Err(error) => crate::log(&format!("no upgrade: {error}; this daemon goes on")),
             }
         }
     });

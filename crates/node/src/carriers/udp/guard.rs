@@ -74,13 +74,13 @@ impl Guard {
     fn raise(&mut self, now: Time, known: Vec<Known>, socket: &Socket) {
         if let Err(error) = socket.guard(&known) {
             return eprintln!(
-                "wiresum-node: the kernel cannot be asked to refuse a flood: {error}"
+                "wiresum-node: packets of strangers flood this node, and the kernel takes no filter against them: {error}"
             );
         }
         if self.floods == 0 {
             eprintln!(
-                "wiresum-node: a flood; while there is one, what no job here would take is neither counted nor answered \
-                 (said once; `wiresum node status` counts `floods`)"
+                "wiresum-node: packets of strangers flood this node: until they end, the kernel drops what no job here takes, \
+                 uncounted; look for their senders (logged once; `wiresum node status` counts `floods`)"
             );
         }
         self.floods += 1;
@@ -89,7 +89,10 @@ impl Guard {
 
     fn lower(&mut self, now: Time, refused: u64, socket: &Socket) {
         if let Err(error) = socket.unguard() {
-            eprintln!("wiresum-node: the kernel goes on refusing what was a flood: {error}");
+            eprintln!(
+                "wiresum-node: the filter against a flood cannot be taken away ({error}): new jobs may not be heard until this \
+                 daemon is started again"
+            );
         }
         (self.window_start, self.refused_before) = (now, refused);
         self.raised = None;
