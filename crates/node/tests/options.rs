@@ -68,10 +68,10 @@ const ROWS: [Row; 15] = [
         option: &["--control", "SOCKET", "--metrics", "127.0.0.1:0"],
         at: |_| Works(serves_metrics),
     },
-    Row { option: &["--control", "SOCKET", "--take-over"], at: |_| Bounds("nobody answers") },
+    Row { option: &["--control", "SOCKET", "--take-over"], at: |_| Bounds("no daemon answers") },
     // That the file's secret counts, tests of secrets see.
     Row { option: &["--secret", "/missing/secret"], at: |_| Bounds("secret /missing/secret") },
-    Row { option: &["--memory", "1kb"], at: |_| Bounds("of this daemon's 1000 are free") },
+    Row { option: &["--memory", "1kb"], at: |_| Bounds("and this daemon has 1000") },
     Row { option: &["--max-jobs", "1", "--plan", "SECOND"], at: |_| Bounds("raise --max-jobs") },
     Row {
         option: &["--control", "SOCKET", "--quota", "JOB=80mbit"],
@@ -134,7 +134,7 @@ fn a_node_of_a_sparse_job_refuses_what_it_cannot_honour() {
             let ended = ended.expect("an end");
             let said = String::from_utf8_lossy(&ended.stderr);
             assert_eq!(ended.status.code(), Some(2), "{job} {options:?}: {said}");
-            assert!(said.contains("cannot be used with"), "{job} {options:?}: {said}");
+            assert!(said.contains("exclude each other"), "{job} {options:?}: {said}");
         }
     }
 }

@@ -344,7 +344,7 @@ fn nobody_to_take_over_from_is_an_error() {
     let output = process.wait_with_output().expect("an end");
     let _ = fs::remove_file(&plan_file);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("nobody answers"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no daemon answers"));
 }
 
 fn signal(process: u64, signal: rustix::process::Signal) {

@@ -17,7 +17,7 @@ use wiresum_sparse::live::Job;
 use wiresum_sparse::live::keyed::{KeyedJob, Pair};
 use wiresum_wire::{LaneType, MAX_PAYLOAD, SEAL_LEN};
 
-use crate::errors::{row_error, support_error};
+use crate::errors::{job_error, row_error, support_error};
 
 /// Packet sizes of `bench_aggregator`, in int32 values.
 const VALUES: [u16; 5] = [64, 128, 256, 512, 736];
@@ -364,7 +364,7 @@ pub fn bench_sparse_worker<'py>(
     incarnation: u64,
     touched: Touched,
 ) -> PyResult<(Vec<f64>, Bound<'py, PyDict>)> {
-    let job = Arc::new(Job::from_json(job_json).map_err(row_error)?);
+    let job = Arc::new(Job::from_json(job_json).map_err(job_error)?);
     let played = py.detach(|| {
         let mut client = RowClient::join(&job, rank, incarnation, None, PATIENCE, || false)?;
         sparse::rounds(&mut client, &touched).map(|played| (played, client.statistics()))
@@ -387,7 +387,7 @@ pub fn bench_pairs_worker(
     incarnation: u64,
     pushed: Vec<Vec<u64>>,
 ) -> PyResult<Vec<f64>> {
-    let job = Arc::new(KeyedJob::from_json(job_json).map_err(row_error)?);
+    let job = Arc::new(KeyedJob::from_json(job_json).map_err(job_error)?);
     let play = || {
         let mut client = PairClient::join(&job, rank, incarnation, PATIENCE)?;
         let iterate = |keys: &Vec<u64>| {
@@ -407,13 +407,13 @@ pub fn bench_push_pull_worker(
     job_json: &str,
     touched: Touched,
 ) -> PyResult<Vec<f64>> {
-    let job = Job::from_json(job_json).map_err(row_error)?;
+    let job = Job::from_json(job_json).map_err(job_error)?;
     py.detach(|| sparse::push_pull(&job, &touched)).map_err(row_error)
 }
 
 /// Serves a shard of the rival without sums, until all workers have left.
 #[pyfunction]
 pub fn bench_push_pull_server(py: Python<'_>, job_json: &str, shard: u16) -> PyResult<()> {
-    let job = Job::from_json(job_json).map_err(row_error)?;
+    let job = Job::from_json(job_json).map_err(job_error)?;
     py.detach(|| sparse::serve_push_pull(&job, shard)).map_err(row_error)
 }

@@ -5,6 +5,7 @@ use wiresum_node::abi::CollectiveOutcome;
 use wiresum_node::engine::{CollectiveError, JoinError};
 use wiresum_plan::PlanError;
 use wiresum_schedule::ScheduleError;
+use wiresum_sparse::live::JobError;
 use wiresum_xdp::XdpError;
 
 mod python {
@@ -44,6 +45,11 @@ pub fn sparse_error(error: impl std::error::Error) -> PyErr {
 /// A row that cannot be pulled or pushed, or a round that cannot end.
 pub fn row_error(error: impl std::fmt::Display) -> PyErr {
     python::SparseError::new_err(error.to_string())
+}
+
+/// A sparse job that cannot be.
+pub fn job_error(error: JobError) -> PyErr {
+    row_error(format!("sparse job: {error}"))
 }
 
 /// An instance, a timetable or a request that makes no sense, or that cannot be served.

@@ -117,7 +117,7 @@ impl PySparseEngine {
         address: Option<&str>,
         timeout_s: f64,
     ) -> PyResult<Self> {
-        let job = Arc::new(Job::from_json(job_json).map_err(errors::row_error)?);
+        let job = Arc::new(Job::from_json(job_json).map_err(errors::job_error)?);
         let address = address.map(str::parse).transpose().map_err(|_| {
             errors::row_error(format!("{address:?} is no address: write it as 10.0.0.1:0"))
         })?;

@@ -19,7 +19,7 @@ use wiresum_wire::{JobId, NodeId};
 
 use crate::aggregators::{TcpAggregators, UdpAggregators};
 use crate::clock::timespec;
-use crate::service::{JobQuota, Limits, Orders, Refusal};
+use crate::service::{JobQuota, Limits, Orders};
 use crate::station::UdpStation;
 use crate::takeover::Upgrade;
 
@@ -90,8 +90,13 @@ impl Node {
         let of_switches =
             Station::bytes_for(&of_switches, id).map_err(|error| error.to_string())?;
         let needed = of_servers + of_switches;
-        let refusal = Refusal::Memory { needed, free: most, total: most };
-        if needed <= most { Ok(()) } else { Err(format!("the jobs together: {refusal}")) }
+        let refusal = || {
+            format!(
+                "the plans together need {needed} bytes of memory here, and this daemon has {most}: plan with fewer slots, \
+                 or raise --memory"
+            )
+        };
+        if needed <= most { Ok(()) } else { Err(refusal()) }
     }
 
     /// Goes on with the quotas of another process, within limits of one's own.

@@ -91,7 +91,8 @@ pub enum Refusal {
     },
     /// No rate was asked for.
     #[error(
-        "this daemon shares {total} bytes per second among its jobs: give the job a quota with a rate"
+        "this daemon shares {} bit/s among its jobs: give the job a quota with a rate, as --quota JOB=RATE at the start or `wiresum node quota JOB --rate RATE`",
+        .total * 8
     )]
     NoRate {
         /// Bytes per second in all.
@@ -99,7 +100,8 @@ pub enum Refusal {
     },
     /// Too high a rate.
     #[error(
-        "the job asks for {needed} bytes per second, and {free} of this daemon's {total} are free: ask for less, or lower another job's quota"
+        "the job asks for {} bit/s, and {} of this daemon's {} are free: ask for less, or lower another job's quota",
+        .needed * 8, .free * 8, .total * 8
     )]
     Rate {
         /// Bytes per second that the job asks for.

@@ -46,6 +46,13 @@ pub fn cut(problem: &str) -> String {
     end.map_or_else(|| problem.to_owned(), |end| format!("{}…", &problem[..end]))
 }
 
+/// What the kernel says, without the number of its error.
+#[must_use]
+pub fn reason(error: &io::Error) -> String {
+    let said = error.to_string();
+    said.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
 /// Most bytes of a plan, or of another document that is read: as much as other readers of the project take. It ends the
 /// reading of a device at once.
 const MAX_DOCUMENT: u64 = 64 << 20;
@@ -58,8 +65,8 @@ pub fn read_document(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let len = File::open(path)?.take(MAX_DOCUMENT + 1).read_to_string(&mut text)? as u64;
     if len > MAX_DOCUMENT {
-        let problem = format!("has more than {} MiB: check the path", MAX_DOCUMENT >> 20);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        let problem = format!("has more than {} MiB", MAX_DOCUMENT >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
     }
     Ok(text)
 }
@@ -138,10 +145,27 @@ struct Desk {
 /// Opens the control socket, and the metrics' if an address is given.
 ///
 /// # Errors
-/// Why one of them cannot be opened.
+/// Which of them cannot be opened, and why.
 pub fn open(control: &Path, metrics: Option<SocketAddr>) -> io::Result<Orders> {
-    let metrics = metrics.map(TcpListener::bind).transpose()?;
-    serve(listener::listen(control)?, control, metrics)
+    let listen = |address| {
+        let remedy = "give --metrics an address of this host with a free port";
+        TcpListener::bind(address).map_err(named(format!("metrics at {address}"), remedy))
+    };
+    let metrics = metrics.map(listen).transpose()?;
+    let what = format!("control socket {}", control.display());
+    let listener = listener::listen(control).map_err(named(what, "give --control another path"))?;
+    serve(listener, control, metrics)
+}
+
+/// Says what an error is about and, where the kernel refuses, what to do; our own errors say it already.
+fn named(what: String, remedy: &str) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| {
+        let problem = match error.raw_os_error() {
+            Some(_) => format!("{what}: cannot be opened ({}); {remedy}", reason(&error)),
+            None => format!("{what}: {error}"),
+        };
+        io::Error::new(error.kind(), problem)
+    }
 }
 
 /// As [`open`], on sockets that another process has opened.

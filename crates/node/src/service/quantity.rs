@@ -17,7 +17,7 @@ const RATES: [(&str, f64); 4] = [("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("
 /// # Errors
 /// What it should be.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    parse(text, &SIZES, 1.0).ok_or_else(|| format!("`{text}` is not a size, as 2GiB or 64MB"))
+    parse(text, &SIZES, 1.0).ok_or_else(|| format!("`{text}` is no size; write it as 2GiB or 64MB"))
 }
 
 /// Bytes per second from `500mbit` or `10gbit`.
@@ -26,7 +26,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// What it should be.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     let rate = parse(text, &RATES, BITS_PER_BYTE);
-    rate.ok_or_else(|| format!("`{text}` is not a rate, as 500mbit or 10gbit"))
+    rate.ok_or_else(|| format!("`{text}` is no rate; write it as 500mbit or 10gbit"))
 }
 
 fn parse(text: &str, units: &[(&str, f64)], divisor: f64) -> Option<u64> {

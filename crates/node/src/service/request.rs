@@ -93,7 +93,8 @@ fn plan<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Plan>, D::Error> {
 
 fn sparse_job<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Job>, D::Error> {
     let text = Value::deserialize(from)?.to_string();
-    Job::from_json(&text).map(Arc::new).map_err(D::Error::custom)
+    let job = Job::from_json(&text).map(Arc::new);
+    job.map_err(|error| D::Error::custom(format!("sparse job: {error}")))
 }
 
 impl Request {

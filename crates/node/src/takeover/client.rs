@@ -31,13 +31,19 @@ const HAS_ENDED: [ErrorKind; 3] =
 /// Descriptors, and what they are.
 type Offer = (Vec<OwnedFd>, Vec<u8>);
 
-/// Why a daemon could not be taken over. It goes on.
+/// Why a daemon could not be taken over.
 #[derive(Debug, Error)]
-#[error("no take-over: {0}; the running daemon goes on")]
-pub struct TakeoverError(String);
+pub enum TakeoverError {
+    /// Nobody is there.
+    #[error("no daemon answers at {0}: start this one without --take-over")]
+    NoDaemon(String),
+    /// It goes on.
+    #[error("no take-over: {0}; the running daemon goes on")]
+    Refused(String),
+}
 
 fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> TakeoverError {
-    move |error| TakeoverError(format!("{what}: {error}"))
+    move |error| TakeoverError::Refused(format!("{what}: {error}"))
 }
 
 /// What a running daemon has offered. It waits for [`Self::accept`], and goes on if this is dropped instead.
@@ -68,17 +74,22 @@ pub fn take_over(control: &Path, node: NodeId) -> Result<Inheritance, TakeoverEr
     let (connection, (descriptors, bytes)) = ask_the_running(control, MOST_DAEMONS)?;
     let (head, memory) = split(&bytes).map_err(failed("the offer cannot be read"))?;
     if head.node != node.0 {
-        return Err(TakeoverError(format!("the daemon there is node {}, not {node}", head.node)));
+        let problem = format!(
+            "the daemon there is node {0}: give --node {0}, or its own --control",
+            head.node
+        );
+        return Err(TakeoverError::Refused(problem));
     }
     Inheritance::new(connection, descriptors, head, memory.to_vec())
-        .ok_or_else(|| TakeoverError("the offer lacks descriptors".to_owned()))
+        .ok_or_else(|| TakeoverError::Refused("the offer lacks descriptors".to_owned()))
 }
 
 /// Asks whoever serves the socket now: a daemon that has heard the request may hand over to somebody else before it comes
 /// to it, and its end closes the connection.
 fn ask_the_running(control: &Path, left: u32) -> Result<(UnixStream, Offer), TakeoverError> {
-    let connection = UnixStream::connect(control)
-        .map_err(failed(&format!("nobody answers at {}", control.display())))?;
+    let connection = UnixStream::connect(control).map_err(|error| {
+        TakeoverError::NoDaemon(format!("the control socket {} ({error})", control.display()))
+    })?;
     match ask(&connection) {
         Ok(offer) => Ok((connection, offer)),
         Err(error) if left > 0 && HAS_ENDED.contains(&error.kind()) => {
@@ -153,6 +164,10 @@ impl Acceptance {
         let mut answer = [0; YOURS.len()];
         let said = connection.write_all(READY).and_then(|()| connection.read_exact(&mut answer));
         said.map_err(failed("the running daemon has not let go"))?;
-        if answer == YOURS { Ok(()) } else { Err(TakeoverError("it has not let go".to_owned())) }
+        if answer == YOURS {
+            Ok(())
+        } else {
+            Err(TakeoverError::Refused("it has not let go".to_owned()))
+        }
     }
 }

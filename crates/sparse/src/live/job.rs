@@ -73,14 +73,14 @@ fn packet_bytes() -> usize {
     PACKET_BYTES
 }
 
-/// A job that cannot be.
+/// A job that cannot be. Whoever tells it says which file.
 #[derive(Debug, Error, PartialEq)]
 pub enum JobError {
     /// No job file at all.
-    #[error("not a sparse job: {0}")]
+    #[error("cannot be read: {0}")]
     Syntax(String),
     /// A field that makes no sense.
-    #[error("sparse job: {field} {problem}")]
+    #[error("{field} {problem}")]
     Field {
         /// The field.
         field: &'static str,
@@ -88,10 +88,10 @@ pub enum JobError {
         problem: String,
     },
     /// See [`TableError`].
-    #[error("sparse job: {0}")]
+    #[error("{0}")]
     Table(#[from] TableError),
     /// See [`MapError`].
-    #[error("sparse job: hot: {0}")]
+    #[error("hot: {0}")]
     Map(#[from] MapError),
 }
 

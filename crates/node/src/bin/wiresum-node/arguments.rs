@@ -15,13 +15,14 @@ use wiresum_wire::{JobId, NodeId};
 use wiresum_xdp::{AttachMode, Options};
 
 use crate::exit::{EXIT_CODES, Failure};
+use crate::files;
 
 /// Sums the gradients of the jobs whose plans it is given, at one of their nodes: an aggregator, a switch or a parameter server.
 ///
 /// Prints a line that begins with `ready` on stdout when it serves, logs to stderr, and prints its counters when SIGINT
 /// or SIGTERM ends it. An XDP program is detached when the daemon ends, however it ends.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXIT_CODES)]
+#[command(version, after_help = EXIT_CODES, allow_negative_numbers = true)]
 pub struct Arguments {
     /// Plan of a job to serve; may be given more than once, and left out if jobs are to come later (--control, --listen, and
     /// for the engine xdp --memory).
@@ -39,7 +40,7 @@ pub struct Arguments {
     ])]
     pub pairs: Option<PathBuf>,
     /// Folder in which servers of tables keep their last snapshots, and from which they go on when they are started again.
-    #[arg(long, value_name = "FOLDER", requires = "tables")]
+    #[arg(long, value_name = "FOLDER", requires = "tables", conflicts_with_all = ["plans", "pairs"])]
     pub snapshots: Option<PathBuf>,
     /// Seconds between snapshots [default: 30]. Workers keep what they send for so long.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "snapshots")]
@@ -48,7 +49,7 @@ pub struct Arguments {
     #[arg(long = "secret", value_name = "FILE")]
     secrets: Vec<PathBuf>,
     /// Which node of the plans this is, by its id.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = node_id)]
     pub node: u16,
     /// What sums.
     #[arg(long, value_enum, default_value_t)]
@@ -60,14 +61,14 @@ pub struct Arguments {
     #[arg(long)]
     pub generic: bool,
     /// Address to receive on, instead of the plan's address of the node.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     listen: Option<SocketAddr>,
     /// What the node's links bring to it, in bit/s on the wire, instead of the plan's `ingress_bps`. Rates are negotiated only
     /// where the plan has a bandwidth at some node of the tree.
-    #[arg(long, value_name = "BIT/S", value_parser = clap::value_parser!(u64).range(1..=MAX_BPS))]
+    #[arg(long, value_name = "BIT/S", value_parser = bandwidth)]
     pub ingress_bps: Option<u64>,
     /// What its links take from it, instead of the plan's `egress_bps`.
-    #[arg(long, value_name = "BIT/S", value_parser = clap::value_parser!(u64).range(1..=MAX_BPS))]
+    #[arg(long, value_name = "BIT/S", value_parser = bandwidth)]
     pub egress_bps: Option<u64>,
     /// Print the counters every so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -81,7 +82,7 @@ pub struct Arguments {
     #[arg(long, requires = "control")]
     pub take_over: bool,
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics.
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "control")]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "control", value_parser = address)]
     pub metrics: Option<SocketAddr>,
     /// Slot memory, or rows of tables, of all jobs: 2GiB, 64MB. The engine xdp allocates it at once [default: what the plans
     /// need; jobs that come later, and tables, may have three quarters of what is free at the start].
@@ -123,12 +124,21 @@ pub enum EngineChoice {
 impl Arguments {
     /// Reads and checks every plan; those of groups follow that of their job.
     pub fn read_plans(&self) -> Result<Vec<Plan>, Failure> {
+        let (plans, secrets) = (self.plans.len(), self.secrets.len());
+        if secrets > plans {
+            let problem = format!(
+                "there are more files of --secret ({secrets}) than of --plan ({plans}): give one for each plan, in the \
+                 same order"
+            );
+            return Err(Failure::Usage(problem));
+        }
         let read = (0..self.plans.len()).map(|index| self.read_plan(index));
         let plans = read.collect::<Result<Vec<_>, _>>()?.concat();
         for (index, plan) in plans.iter().enumerate() {
             if plans[..index].iter().any(|other| other.job.id == plan.job.id) {
                 let problem = format!(
-                    "two plans have the job id {}: number them, and leave numbers to the groups of each",
+                    "two plans have the job id {0}: give each job an id of its own (`wiresum plan --job`); groups of a \
+                     job have the ids that follow its own",
                     plan.job.id
                 );
                 return Err(Failure::Usage(problem));
@@ -139,11 +149,12 @@ impl Arguments {
 
     fn read_plan(&self, index: usize) -> Result<Vec<Plan>, Failure> {
         let path = &self.plans[index];
-        let failure =
-            |problem: String| Failure::Usage(format!("plan {}: {problem}", path.display()));
-        let text = read_document(path).map_err(|error| failure(error.to_string()))?;
+        let failure = |problem: String| files::PLAN.failure(path, problem);
+        let text = files::PLAN.read(path)?;
+        let plan = Plan::from_json(&text);
+        let plan = plan.map_err(|error| files::PLAN.refused(path, &text, error))?;
         let secret = self.read_secret(index).map_err(failure)?;
-        let plan = Plan::from_json(&text).and_then(|plan| plan.with_secret(secret.as_deref()));
+        let plan = plan.with_secret(secret.as_deref());
         let plan = plan.map_err(|error| failure(error.to_string()))?;
         wiresum_node::tensor::Formats::new(&plan).map_err(|error| failure(error.to_string()))?;
         if plan.node(NodeId(self.node)).is_none() {
@@ -154,8 +165,9 @@ impl Arguments {
         if plan.has_secret() {
             let (plan, node) = (path.display(), self.node);
             crate::log(&format!(
-                "the secret of plan {plan} is the job's own, of which a node needs only its keys: make them with \
-                 `wiresum keys {plan} --node {node}` and bring them here instead; this process keeps nothing else of it"
+                "plan {plan} came with the secret of the whole job, and a node needs only its keys: make these with \
+                 `wiresum keys {plan} --node {node}`, and put them here in the secret's place; this process keeps \
+                 nothing else of the secret"
             ));
         }
         let node = NodeId(self.node);
@@ -174,7 +186,7 @@ impl Arguments {
         match read_document(&file) {
             Ok(secret) => Ok(Some(secret)),
             Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(format!("secret {}: {error}", file.display())),
+            Err(error) => Err(format!("secret {}: {}", file.display(), files::unreadable(&error))),
         }
     }
 
@@ -186,10 +198,13 @@ impl Arguments {
             (Some(listen), _) => Ok(listen),
             (None, Some(first)) if planned.all(|address| address == first) => Ok(first),
             (None, None) => Err(Failure::Usage(
-                "without a --plan, say where to receive: --listen ADDRESS:PORT".to_owned(),
+                "--plan and --listen are missing: without a plan, give the address to receive on, as --listen \
+                 10.0.0.9:5747"
+                    .to_owned(),
             )),
             _ => Err(Failure::Usage(
-                "the plans give this node different addresses: choose one with --listen".to_owned(),
+                "the plans give this node different addresses: choose one with --listen ADDRESS:PORT"
+                    .to_owned(),
             )),
         }
     }
@@ -206,11 +221,27 @@ impl Arguments {
         }
         .map_err(|()| {
             Failure::Usage(format!(
-                "{over_tcp} of {} plans say that packets travel over TCP, and workers do as their plan says: give all plans the \
-                 same engine (`wiresum plan --engine`), and leave --engine out here",
+                "{over_tcp} of {} plans have the engine tcp, and workers send as their plan says: leave --engine out here, \
+                 and make all plans with the same `wiresum plan --engine`",
                 plans.len()
             ))
         })
+    }
+
+    /// Jobs that are bounded have to be there: a quota of another one would bound nothing.
+    pub fn require_jobs_of_quotas(&self, jobs: &[JobId]) -> Result<(), Failure> {
+        let Some((absent, _)) = self.quotas.iter().find(|(job, _)| !jobs.contains(job)) else {
+            return Ok(());
+        };
+        let known = jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let known = if known.is_empty() {
+            "there is none".to_owned()
+        } else {
+            format!("it is one of {known}")
+        };
+        Err(Failure::Usage(format!(
+            "--quota: job {absent} is not served from the start; give the number of a job that is ({known})"
+        )))
     }
 
     /// The engines that run a program on interfaces have to be told on which.
@@ -228,8 +259,8 @@ impl Arguments {
     pub fn require_room(&self, plans: &[Plan]) -> Result<(), String> {
         if plans.is_empty() && self.memory.is_none() {
             return Err(
-                "without a --plan, say how much memory the jobs to come may have in the kernel: \
-                        --memory 2GiB; or choose --engine udp"
+                "--plan and --memory are missing: without a plan, give the memory that the jobs to come share in the \
+                 kernel, as --memory 2GiB, or choose --engine udp"
                     .to_owned(),
             );
         }
@@ -262,29 +293,50 @@ impl Arguments {
             PathBuf::from("/run")
         } else {
             let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-            let problem =
-                "XDG_RUNTIME_DIR is not set: name the control socket, as --control /tmp/node.sock";
+            let problem = "--control: XDG_RUNTIME_DIR is not set, so there is no default path; write one, as --control /tmp/node.sock";
             runtime.ok_or_else(|| Failure::Usage(problem.to_owned()))?
         };
         Ok(Some(folder.join(format!("wiresum/node-{}.sock", self.node))))
     }
 }
 
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "`{text}` is no IP address with a port; write it as 10.0.0.9:5747, or [fd00::9]:5747"
+        )
+    })
+}
+
+fn node_id(text: &str) -> Result<u16, String> {
+    let problem =
+        "is no id of a node; give a number from 0 to 65535, as `wiresum explain PLAN` lists them";
+    text.parse().map_err(|_| format!("`{text}` {problem}"))
+}
+
+fn bandwidth(text: &str) -> Result<u64, String> {
+    let bps = text.parse().ok().filter(|bps| (1..=MAX_BPS).contains(bps));
+    let problem = "is no bandwidth in bit/s; give a whole number, as 10000000000 for 10 Gbit/s";
+    bps.ok_or_else(|| format!("`{text}` {problem}"))
+}
+
 fn job_rate(text: &str) -> Result<(JobId, JobQuota), String> {
-    let (job, rate) = text.split_once('=').ok_or("must be a job and its rate, as 7=2gbit")?;
-    let job = job.parse().map_err(|_| format!("`{job}` is not the number of a job"))?;
+    let problem = "is no job with a rate; write it as 7=2gbit";
+    let (job, rate) = text.split_once('=').ok_or_else(|| format!("`{text}` {problem}"))?;
+    let job = job.parse().map_err(|_| format!("`{job}` is no number of a job; write 7=2gbit"))?;
     let quota = JobQuota { bytes_per_second: Some(parse_rate(rate)?), ..JobQuota::default() };
     Ok((JobId(job), quota))
 }
 
 fn job_count(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=MAX_JOBS).contains(count));
-    count.ok_or_else(|| format!("must be a number from 1 to {MAX_JOBS}"))
+    count.ok_or_else(|| format!("`{text}` is no number of jobs; give one from 1 to {MAX_JOBS}"))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
-    seconds.filter(|s| !s.is_zero()).ok_or_else(|| "must be a number of seconds above 0".to_owned())
+    let seconds = seconds.filter(|s| !s.is_zero());
+    seconds.ok_or_else(|| format!("`{text}` is no time; give a number of seconds above 0"))
 }
 
 #[cfg(test)]

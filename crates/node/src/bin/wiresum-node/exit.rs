@@ -14,7 +14,7 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0  ended by SIGINT or SIGTERM
   1  failed while starting or serving
-  2  a wrong option or plan
+  2  a wrong option, plan or other file
   3  a privilege or a kernel feature is missing";
 
 /// Why the daemon ends, with the remedy.
@@ -44,7 +44,8 @@ impl Failure {
 pub fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
     match error.kind() {
         ErrorKind::AddrInUse => Failure::Runtime(format!(
-            "{address} is in use: is another wiresum-node running (`ss -tulpn`)? Or choose another with --listen"
+            "{address} is in use, perhaps by another wiresum-node (`ss -tulpn` says): end that, or choose another address with \
+             --listen"
         )),
         ErrorKind::AddrNotAvailable => Failure::Usage(format!(
             "{address} is no address of this host: correct it in the plan, or choose another with --listen"
@@ -52,7 +53,9 @@ pub fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
         ErrorKind::PermissionDenied => Failure::Unsupported(format!(
             "binding {address} is not permitted: choose a port above 1023 with --listen"
         )),
-        _ => Failure::Runtime(format!("cannot bind {address}: {error}")),
+        _ => Failure::Runtime(format!(
+            "{address}: cannot be bound ({error}); choose another address with --listen"
+        )),
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod arguments;
 mod exit;
+mod files;
 mod options;
 mod pairs;
 mod report;
 mod signals;
 mod successor;
 mod tables;
+mod usage;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -34,14 +36,21 @@ use exit::Failure;
 use options::Kind;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match serve(&arguments) {
+    match arguments().and_then(|arguments| serve(&arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             log(&service::cut(&failure.to_string()));
             failure.exit_code()
         }
     }
+}
+
+/// What is asked for. Help and the version are printed at once.
+fn arguments() -> Result<Arguments, Failure> {
+    Arguments::try_parse().map_err(|error| match usage::problem(&error) {
+        Some(problem) => Failure::Usage(problem),
+        None => error.exit(),
+    })
 }
 
 /// One line for people, on stderr: stdout belongs to machines.
@@ -73,7 +82,9 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
     if !node.is_handed_over() {
         print_counters(&node.counters());
     }
-    end.map_err(|error| Failure::Runtime(format!("the socket failed: {error}")))
+    end.map_err(|error| {
+        Failure::Runtime(format!("the socket failed ({error}): start the daemon again"))
+    })
 }
 
 /// Everything that can fail at the start, fails here.
@@ -84,6 +95,8 @@ fn start(arguments: &Arguments) -> Result<Node, Failure> {
     let mut node = make(arguments, &plans, id, address)?;
     let is_station = plans.iter().any(|plan| plan.fabric.is_some());
     options::check(arguments, Kind { is_station, engine: node.plane().engine() })?;
+    let jobs: Vec<_> = plans.iter().map(Plan::job_id).collect();
+    arguments.require_jobs_of_quotas(&jobs)?;
     let quotas = arguments.quotas.iter().copied();
     node.limit(arguments.limits(), quotas).map_err(Failure::Usage)?;
     add_control(arguments, &plans, &mut node);
@@ -101,10 +114,7 @@ fn open_service(
     node: &mut Node,
 ) -> Result<(), Failure> {
     let Some(path) = arguments.control_path()? else { return Ok(()) };
-    let failure = |error: std::io::Error| {
-        let metrics = arguments.metrics.map_or(String::new(), |at| format!(", or metrics at {at}"));
-        Failure::Runtime(format!("no control socket {}{metrics}: {error}", path.display()))
-    };
+    let failure = |error: std::io::Error| Failure::Runtime(error.to_string());
     let orders = service::open(&path, arguments.metrics).map_err(failure)?;
     log(&format!("control socket {}", path.display()));
     if let Some(address) = orders.metrics_address() {
@@ -221,7 +231,7 @@ fn if_chosen<T, E: Display>(
             load().map(Some).map_err(failure)
         }
         (EngineChoice::Auto, _) if arguments.interfaces.is_empty() => {
-            log("engine udp: no --interface is named that the XDP program could run on");
+            log("engine udp: the XDP program needs --interface IF, and none is given");
             Ok(None)
         }
         (EngineChoice::Auto, _) => Ok(arguments
@@ -243,11 +253,8 @@ fn start_over_udp(
     let mut plane = UdpAggregators::bind(address, plans, node, kernel)
         .map_err(|error| exit::bind_failure(address, &error))?;
     if let Some(frames) = frames {
-        log(&format!(
-            "{} of {} queues without copying",
-            frames.zero_copy_ports(),
-            frames.port_count()
-        ));
+        let (zero_copy, all) = (frames.zero_copy_ports(), frames.port_count());
+        log(&format!("engine af_xdp: {zero_copy} of {all} queues have zero copy"));
         plane = plane.with_frames(frames);
     }
     Ok(plane)

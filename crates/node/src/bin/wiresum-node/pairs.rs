@@ -5,24 +5,26 @@ use std::sync::Arc;
 
 use wiresum_node::node::{Node, Plane};
 use wiresum_node::pairs::{KernelPairs, Pairs};
-use wiresum_node::service::read_document;
 use wiresum_sparse::live::keyed::{KeyedJob, SWITCH};
 use wiresum_wire::NodeId;
 
 use crate::arguments::{Arguments, EngineChoice};
 use crate::exit::{Failure, bind_failure, kernel_failure};
+use crate::files;
 use crate::options::{self, Kind};
 use crate::{log, open_service};
 
 /// Everything that can fail at the start, fails here.
 pub fn start(arguments: &Arguments, path: &Path) -> Result<Node, Failure> {
-    let named = |problem: String| Failure::Usage(format!("{}: {problem}", path.display()));
-    let text = read_document(path).map_err(|error| named(error.to_string()))?;
-    let job = KeyedJob::from_json(&text).map_err(|error| named(error.to_string()))?;
+    let text = files::JOB_OF_PAIRS.read(path)?;
+    let job = KeyedJob::from_json(&text);
+    let job = job.map_err(|error| files::JOB_OF_PAIRS.refused(path, &text, error))?;
     let (job, number) = (Arc::new(job), arguments.node);
     let address = job.address(number).ok_or_else(|| {
-        named(format!("the job has no node {number}: node 0 is the server, node 1 the switch"))
+        let problem = format!("has no node {number}; node 0 is the server, node 1 the switch");
+        files::JOB_OF_PAIRS.failure(path, problem)
     })?;
+    arguments.require_jobs_of_quotas(&[job.job_id()])?;
     let kernel = load_kernel(arguments, &job)?;
     let plane = Pairs::bind(&job, number, kernel).map_err(|error| bind_failure(address, &error))?;
     options::check(arguments, Kind { is_station: true, engine: plane.engine() })?;

@@ -5,24 +5,28 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wiresum_node::node::{Node, Plane};
-use wiresum_node::service::{JobQuota, read_document};
+use wiresum_node::service::JobQuota;
 use wiresum_node::tables::{DEFAULT_SNAPSHOT_INTERVAL, KernelRows, SnapshotSettings, Tables};
 use wiresum_sparse::live::{HostError, Job};
 use wiresum_wire::NodeId;
 
 use crate::arguments::{Arguments, EngineChoice};
 use crate::exit::{Failure, bind_failure, kernel_failure};
+use crate::files;
 use crate::options::{self, Kind};
 use crate::{log, open_service};
 
 /// Everything that can fail at the start, fails here.
 pub fn start(arguments: &Arguments) -> Result<Node, Failure> {
     let number = arguments.node;
+    let refused = |path: &Path, problem: String| files::SPARSE_JOB.failure(path, problem);
     let jobs: Vec<Arc<Job>> =
         arguments.tables.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let ids: Vec<_> = jobs.iter().map(|job| job.job_id()).collect();
+    arguments.require_jobs_of_quotas(&ids)?;
     let first = jobs[0].address(number);
     let address =
-        first.ok_or_else(|| named(&arguments.tables[0], &HostError::Node(number).to_string()))?;
+        first.ok_or_else(|| refused(&arguments.tables[0], HostError::Node(number).to_string()))?;
     let interval = arguments.snapshot_interval.unwrap_or(DEFAULT_SNAPSHOT_INTERVAL);
     let snapshots = arguments.snapshots.clone().map(|folder| SnapshotSettings { folder, interval });
     let workers = jobs.iter().map(|job| job.workers as usize).sum();
@@ -42,7 +46,7 @@ pub fn start(arguments: &Arguments) -> Result<Node, Failure> {
     for (job, path) in jobs.iter().zip(&arguments.tables) {
         let quota = arguments.quotas.iter().find(|(of, _)| *of == job.job_id());
         let quota = quota.map_or(JobQuota::default(), |(_, quota)| *quota);
-        node.add_tables(job, quota).map_err(|problem| named(path, &problem))?;
+        node.add_tables(job, quota).map_err(|problem| refused(path, problem))?;
     }
     open_service(arguments, address, &mut node)?;
     Ok(node)
@@ -84,10 +88,7 @@ fn load_kernel(
 }
 
 fn read(path: &Path) -> Result<Arc<Job>, Failure> {
-    let text = read_document(path).map_err(|error| named(path, &error.to_string()))?;
-    Job::from_json(&text).map(Arc::new).map_err(|error| named(path, &error.to_string()))
-}
-
-fn named(path: &Path, problem: &str) -> Failure {
-    Failure::Usage(format!("{}: {problem}", path.display()))
+    let text = files::SPARSE_JOB.read(path)?;
+    let job = Job::from_json(&text).map(Arc::new);
+    job.map_err(|error| files::SPARSE_JOB.refused(path, &text, error))
 }
