@@ -134,7 +134,7 @@ def test_work_inside_a_namespace_leaves_the_others_where_they_are(name):
         names = ns.inside(bed.network.namespaces["w0"], socket.if_nameindex)
         assert "e0" in [interface for _, interface in names]
         assert "e0" not in [interface for _, interface in socket.if_nameindex()]
-    with pytest.raises(TestbedError, match="was it removed"):
+    with pytest.raises(TestbedError, match="make the testbed again"):
         ns.inside(bed.network.namespaces["w0"], socket.if_nameindex)
 
 

@@ -152,5 +152,5 @@ def test_a_plan_for_circuits_that_nobody_announced_is_refused():
     lit = [named(topology, one) for one in ("T1-oxc,T3-oxc", "T2-oxc,T3-oxc-1")]
     other = [named(topology, one) for one in ("T1-oxc-1,T3-oxc", "T2-oxc,T3-oxc-1")]
     first, second = (switched(topology.with_circuits(one), "p4inc-aoi", 4096)[0] for one in (lit, other))
-    with pytest.raises(TestbedError, match="made for other links"):
+    with pytest.raises(TestbedError, match="links are not those of this testbed"):
         Testbed(topology, first, loopback=False).network.adapt(second)

@@ -51,9 +51,13 @@ def ask(path: Path, request: str, **fields: Any) -> dict[str, Any]:
         remedy = "start the daemon with --control, or name its socket"
         raise ControlError(f"nobody answers at {path} ({reason}); {remedy}") from error
     except ValueError as error:
-        raise ControlError(f"the daemon at {path} gave no answer; its log says why") from error
+        raise ControlError(
+            f"the daemon at {path} gave no answer; look at its log, which it writes to stderr"
+        ) from error
     if not answer.get("ok"):
-        raise ControlError(str(answer.get("error", "the daemon refuses without a reason")))
+        raise ControlError(
+            str(answer.get("error", f"the daemon at {path} refuses and gives no reason; look at its log"))
+        )
     content: dict[str, Any] = answer
     return content
 
@@ -79,7 +83,7 @@ def upgrade(path: Path) -> int:
         if seen and "error" in (seen["upgrade"] or {}):
             raise ControlError(str(seen["upgrade"]["error"]))
         time.sleep(UPGRADE_POLL_S)
-    raise ControlError(f"the new daemon, process {successor}, does not serve after {UPGRADE_S:.0f} s; its log says why")
+    raise ControlError(f"the new daemon, process {successor}, does not serve after {UPGRADE_S:.0f} s; look at its log")
 
 
 def _status_or_none(path: Path) -> dict[str, Any] | None:

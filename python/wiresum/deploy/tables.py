@@ -121,6 +121,6 @@ class TableDaemons:
 
     def _start(self, number: int) -> Server:
         if not self._nodes:
-            raise DeploymentError("a sparse job has no nodes: name the hosts of its servers")
+            raise DeploymentError("no hosts are named for the sparse job; name one for each of its servers")
         line = self._command(self.job_file, number)
         return start_server(self._hosts, self._nodes[number], line, f"{self._program}-{number}")

@@ -30,6 +30,8 @@ LATER_NETWORK = IPv4Address("10.97.0.0")
 LINK_PREFIX = 31
 """Length of the prefix of a link with two ends (RFC 3021)."""
 
+OTHER_LINKS = "the plan's links are not those of this testbed; take it down, and make it with this plan"
+
 
 class SwitchedNetwork(LaidOutNetwork):
     """Namespaces, veth pairs and shapers for fabrics: of one plan, of plans that take its place, or of many jobs."""
@@ -87,11 +89,11 @@ class SwitchedNetwork(LaidOutNetwork):
         require_xdp_ports(plan, self._xdp_nodes)
         fabric = _fabric_of(plan)
         if not {link.id for link in fabric.links} <= set(self._addresses):
-            raise TestbedError("this testbed was made for other links; make it with the plan that is to run")
+            raise TestbedError(OTHER_LINKS)
         adapted = _addressed(fabric, self._addresses)
         own = {link.id for link in self.layout.topology.links}
         if [one for one in _wiring(fabric) if one[0] in own] != [one for one in _wiring(self._fabric) if one[0] in own]:
-            raise TestbedError("this testbed was made for other links; make it with the plan that is to run")
+            raise TestbedError(OTHER_LINKS)
         return plan.model_copy(update={"fabric": adapted})
 
     def light_up(self, plan: AggregationPlan) -> None:
@@ -111,7 +113,9 @@ class SwitchedNetwork(LaidOutNetwork):
         if wire.relay:
             return HUB, wire.relay[towards == wire.target.node].interface
         if wire.is_fibre and towards == wire.shaped_at.node:
-            raise TestbedError(f"fibre {link} is limited where light leaves {towards}: at another fibre; name that one")
+            raise TestbedError(
+                f"fibre {link} has no limit towards {towards}; name the fibre by which light leaves {towards}"
+            )
         return super().shaper(link, towards)
 
     def close(self) -> None:

@@ -166,7 +166,7 @@ def run_tool(command: list[str], text: str = "") -> str:
         raise SupportError(f"{command[0]} is not installed; install iproute2") from None
     except subprocess.TimeoutExpired:
         raise TestbedError(
-            f"`{' '.join(command)}` did not end within {COMMAND_TIMEOUT_S} s; is the kernel busy?"
+            f"`{' '.join(command)}` did not end within {COMMAND_TIMEOUT_S} s; try again when the machine is less busy"
         ) from None
     if done.returncode != 0:
         raise TestbedError(f"`{' '.join(command)}` failed: {_failure(done.stderr, text)}")
@@ -287,7 +287,8 @@ def _set_namespace(namespace: str) -> None:
     try:
         handle = os.open(NAMESPACE_DIRECTORY / namespace, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as missing:
-        raise TestbedError(f"namespace {namespace} cannot be opened ({missing}); was it removed?") from None
+        problem = f"namespace {namespace} cannot be opened ({missing.strerror}); make the testbed again"
+        raise TestbedError(problem) from None
     try:
         if ctypes.CDLL(None, use_errno=True).setns(handle, CLONE_NEWNET) != 0:
             reason = os.strerror(ctypes.get_errno())

@@ -256,8 +256,8 @@ def require_xdp_ports(plan: AggregationPlan, made_for: Collection[str]) -> None:
     strange = sorted(xdp_nodes(plan) - set(made_for))
     if strange:
         raise TestbedError(
-            f"this testbed was not made for XDP at {strange[0]}; use the engine udp there, or make it with a plan "
-            "that sums at all nodes to come"
+            f"this testbed has no ports for XDP at {strange[0]}; plan with `--engine udp`, or make the testbed with a "
+            f"plan that sums in the kernel at {strange[0]}"
         )
 
 

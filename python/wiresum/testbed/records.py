@@ -83,7 +83,7 @@ class Record:
         namespaces.remove(self.namespaces.values())
         if survivors:
             pids = ", ".join(str(process.pid) for process in survivors)
-            raise TestbedError(f"testbed {self.name}: processes {pids} do not end; look at them with `ps`")
+            raise TestbedError(f"testbed {self.name}: processes {pids} do not end; end them, and take it down again")
 
 
 @dataclass
