@@ -100,5 +100,5 @@ def test_workers_join_again_with_the_adjusted_plan_and_sums_stay_exact(name, tmp
 def test_a_plan_with_xdp_at_another_node_needs_another_testbed(name):
     xdp = plan(network(), Job(), PlanOptions(engine="xdp"))
     udp = plan(network(), Job(), PlanOptions(engine="udp"))
-    with Testbed(network(), udp, name=name) as bed, pytest.raises(TestbedError, match="not made for XDP at PS"):
+    with Testbed(network(), udp, name=name) as bed, pytest.raises(TestbedError, match="no ports for XDP at PS"):
         bed.deployment.replace(xdp)
