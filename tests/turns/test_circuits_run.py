@@ -263,11 +263,14 @@ def test_a_schedule_is_adjusted_while_it_runs(namespaces, name, tmp_path, port, 
         assert cluster.driver.returncode == 0
         assert all(not cluster.bed.nodes.served(node) for node in cluster.bed.nodes.sockets)
     assert after.given_up == [lost]
-    # The gates of job 1 are open while there is no driver: its ranks may have ended before the next one listens.
+    # The gates of job 1 are open while there is no driver: its ranks may have ended before the next one listens, or
+    # when it has heard them and they not yet it.
     is_back = all("the driver of turns is back" in said for _, said in outcomes[:2])
     ends = {job: turn["end"] for job, turn in json.loads(out)["turns"].items()}
     other = {2: 3, 3: 2}[lost]
-    assert ends == {"1": "done" if is_back else "gone", str(other): "done"}
+    assert ends.keys() == {"1", str(other)}
+    assert ends[str(other)] == "done"
+    assert ends["1"] in ({"done"} if is_back else {"done", "gone"})
     of_job = {job: outcomes[2 * job - 2 : 2 * job] for job in (1, 2, 3)}
     assert [code for code, _ in of_job[1] + of_job[other]] == [0] * 4, outcomes
     assert all(f"job {lost} has no turn in this driver's schedule" in said for _, said in of_job[lost])
