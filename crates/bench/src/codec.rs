@@ -24,8 +24,8 @@ const EXPONENT: i8 = 0;
 /// The speed of one loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// `exponent`, `encode`, `encode and keep` (what numbers of 8 bits leave), `check` (the sum of received lanes), `decode`, or
-    /// the rivals `memcpy`, `naive encode`, `naive decode`.
+    /// `exponent`, `encode`, `encode and keep` (what numbers of 8 bits leave), `check` (the sum of received lanes),
+    /// `decode`, or the rivals `memcpy`, `naive encode`, `naive decode`.
     pub step: &'static str,
     /// As PyTorch calls it.
     pub element: &'static str,

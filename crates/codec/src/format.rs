@@ -183,9 +183,9 @@ impl Format {
         self.codec.propose(largest.widen(), self.limit())
     }
 
-    /// Encodes values with the agreed exponent; zeros fill the lanes beyond them. Returns the sum of the lanes, as
-    /// [`LaneType::sum`] defines it, to the nearest number. Values too large for the exponent are clamped, which agreement on the largest
-    /// proposal excludes.
+    /// Encodes values with the agreed exponent, each as the nearest number; zeros fill the lanes beyond them. Returns the
+    /// sum of the lanes, as [`LaneType::sum`] defines it. Values too large for the exponent are clamped, which agreement
+    /// on the largest proposal excludes.
     ///
     /// # Panics
     /// If `payload` has fewer lanes than there are values.

@@ -1,4 +1,5 @@
-//! The loops of [`crate::kernels`] and [`crate::packed`], compiled for each instruction set worth having and chosen at run time.
+//! The loops of [`crate::kernels`] and [`crate::packed`], compiled for each instruction set worth having and chosen at
+//! run time.
 //!
 //! On other processors than x86-64 the compiler's default has vectors already (NEON on 64-bit Arm).
 

@@ -2,20 +2,20 @@
 
 use wiresum_wire::LaneType;
 
-use crate::instructions::{self, Instructions};
-use crate::lane::{I16Be, I16Le, I32Be, I32Le};
+use crate::instructions::Instructions;
 
 /// Calls a kernel with the lane type as a type.
 macro_rules! by_lanes {
     ($lanes:expr, $kernel:ident, $($argument:expr),+) => {
         match $lanes {
-            LaneType::I32Le => instructions::$kernel::<I32Le>($($argument),+),
-            LaneType::I32Be => instructions::$kernel::<I32Be>($($argument),+),
-            LaneType::I16Le => instructions::$kernel::<I16Le>($($argument),+),
-            LaneType::I16Be => instructions::$kernel::<I16Be>($($argument),+),
+            $crate::LaneType::I32Le => $crate::instructions::$kernel::<$crate::lane::I32Le>($($argument),+),
+            $crate::LaneType::I32Be => $crate::instructions::$kernel::<$crate::lane::I32Be>($($argument),+),
+            $crate::LaneType::I16Le => $crate::instructions::$kernel::<$crate::lane::I16Le>($($argument),+),
+            $crate::LaneType::I16Be => $crate::instructions::$kernel::<$crate::lane::I16Be>($($argument),+),
         }
     };
 }
+pub(crate) use by_lanes;
 
 /// Adds the lanes of `payload` to those of `totals`, modulo 2^(bits of a lane). The slices are equally long.
 pub fn add_lanes(lanes: LaneType, totals: &mut [u8], payload: &[u8]) {

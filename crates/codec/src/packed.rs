@@ -9,13 +9,14 @@
 //! With 128 added to each digit no digit is negative, and none is above 255: the bytes of Σ (vᵢ + 128) 256ⁱ are the
 //! digits. And vᵢ + 128 is the byte of vᵢ with its highest bit turned over.
 
-use wiresum_wire::{BLOCK_LEN, LaneType, MAX_PAYLOAD};
+use wiresum_wire::{BLOCK_LEN, MAX_PAYLOAD};
 
 use crate::Element;
 use crate::format::{Format, FormatError};
 use crate::instructions::{self, Instructions};
 use crate::kernels::integer;
-use crate::lane::{I8, I16Be, I16Le, I32Be, I32Le, Lane};
+use crate::lane::{I8, Lane};
+use crate::lanes::by_lanes;
 
 /// Fewest bits, besides its sign, that 8 leave to the largest value of each worker.
 pub(crate) const MIN_PACKED_BITS: u32 = 3;
@@ -39,18 +40,6 @@ pub enum Rounding<'a> {
         /// The place of the first value in its tensor, modulo 2³².
         first: u32,
     },
-}
-
-/// Calls a kernel with the lane's type as its type.
-macro_rules! in_lanes {
-    ($lanes:expr, $kernel:ident, $set:expr, $payload:expr) => {
-        match $lanes {
-            LaneType::I32Le => instructions::$kernel::<I32Le>($set, $payload),
-            LaneType::I32Be => instructions::$kernel::<I32Be>($set, $payload),
-            LaneType::I16Le => instructions::$kernel::<I16Le>($set, $payload),
-            LaneType::I16Be => instructions::$kernel::<I16Be>($set, $payload),
-        }
-    };
 }
 
 impl Format {
@@ -102,7 +91,7 @@ impl Format {
                 instructions::dither(set, values, scale, limit, (seed, first), payload);
             }
         }
-        self.lanes().add_sums(in_lanes!(self.lanes(), pack, set, payload), 0)
+        self.lanes().add_sums(by_lanes!(self.lanes(), pack, set, payload), 0)
     }
 
     pub(crate) fn decode_packed<T: Element>(
@@ -116,7 +105,7 @@ impl Format {
         let used = values.len().next_multiple_of(BLOCK_LEN).min(payload.len());
         let numbers = &mut numbers[..used];
         numbers.copy_from_slice(&payload[..used]);
-        in_lanes!(self.lanes(), unpack, set, numbers);
+        by_lanes!(self.lanes(), unpack, set, numbers);
         instructions::decode::<T, I8>(set, numbers, unit, values);
     }
 }
