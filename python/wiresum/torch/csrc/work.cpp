@@ -233,8 +233,9 @@ void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) 
     }
     // Where no node watches ranks, the engine was stopped when one was lost.
     const GroupContext::Loss loss = group_->loss();
-    const wiresum_outcome kind = loss.is_final ? WIRESUM_WORKER_LOST : outcome;
-    const std::string &why = loss.is_final && outcome == WIRESUM_FAILED ? loss.text : message;
+    const bool is_of_loss = loss.is_final && outcome == WIRESUM_FAILED;
+    const wiresum_outcome kind = is_of_loss ? WIRESUM_WORKER_LOST : outcome;
+    const std::string &why = is_of_loss ? loss.text : message;
     fail(std::make_exception_ptr(CollectiveError(kind, c10::str(describe(), ": ", why, ". ", remedy(kind)))));
 }
 
