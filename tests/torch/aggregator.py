@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from world import World
 
 from wiresum.deploy.deployment import Deployment
 from wiresum.deploy.hosts import ThisHost, on_loopback
@@ -40,3 +44,10 @@ def aggregator(
     if participants is not None:
         made = with_rounds(made, participants)
     return Deployment(ThisHost(directory), on_loopback(made))
+
+
+@contextmanager
+def networked(directory: Path, ranks: int, job: Job | None = None) -> Iterator[World]:
+    """Ranks and their node, with the threshold that users have: what is small goes beside what is summed."""
+    with aggregator(directory, ranks, job) as node, World(ranks, {"WIRESUM_PLAN": str(node.plan_file)}) as world:
+        yield world

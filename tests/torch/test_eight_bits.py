@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch.distributed as dist
-from aggregator import aggregator
+from aggregator import networked
 from torch.nn.parallel import DistributedDataParallel
 from world import World
 
@@ -34,16 +32,9 @@ JOBS = {
 }
 
 
-@contextmanager
-def _networked(directory: Path, job: Job) -> Iterator[World]:
-    """With the threshold that users have: what is small goes beside what is summed."""
-    with aggregator(directory, RANKS, job) as node, World(RANKS, {"WIRESUM_PLAN": str(node.plan_file)}) as world:
-        yield world
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with _networked(tmp_path_factory.mktemp("eight"), Job()) as world:
+    with networked(tmp_path_factory.mktemp("eight"), RANKS, Job()) as world:
         yield world
 
 
@@ -81,7 +72,7 @@ def test_what_is_not_in_a_sum_is_kept(world: World, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("job", JOBS)
 def test_every_kind_of_lane_has_room_for_numbers_of_8_bits(job: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with _networked(tmp_path_factory.mktemp(job), JOBS[job]) as world:
+    with networked(tmp_path_factory.mktemp(job), RANKS, JOBS[job]) as world:
         outcomes = world.run(kept_and_summed, torch.float32, LARGE)
     left = torch.stack([outcome[1] for outcome in outcomes]).sum(0)
     for total, _, reason, sent in outcomes:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch.distributed as dist
-from aggregator import aggregator
+from aggregator import networked
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power_sgd
 from torch.nn.parallel import DistributedDataParallel
 from world import World
@@ -27,13 +26,6 @@ LOSS_TOLERANCE = 1e-4
 """Relative; as of plain DDP, whose sums round as those of the two factors do."""
 
 Hook = Callable[[Any, Any], torch.futures.Future[torch.Tensor]]
-
-
-@contextmanager
-def _networked(directory: Path, ranks: int, job: Job | None = None) -> Iterator[World]:
-    """With the threshold that users have: what is small goes beside what is summed."""
-    with aggregator(directory, ranks, job) as node, World(ranks, {"WIRESUM_PLAN": str(node.plan_file)}) as world:
-        yield world
 
 
 def one_bucket_after_the_other(hook: Hook) -> Hook:
@@ -80,7 +72,7 @@ def both_ways() -> tuple[list[float], list[int], list[float], int]:
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("job", [Job(values_per_packet=352), Job(sealed=True)], ids=["open", "sealed"])
 def test_power_sgd_trains_as_over_gloo(tmp_path: Path, ranks: int, job: Job) -> None:
-    with _networked(tmp_path, ranks, job) as world:
+    with networked(tmp_path, ranks, job) as world:
         results = world.run(both_ways)
     for losses, bits, theirs, summed in results:
         assert losses == pytest.approx(theirs, rel=LOSS_TOLERANCE)
@@ -117,7 +109,7 @@ def interleaved(rounds: int) -> list[float]:
 
 @pytest.fixture(scope="module")
 def networked_by_four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with _networked(tmp_path_factory.mktemp("four"), 4) as world:
+    with networked(tmp_path_factory.mktemp("four"), 4) as world:
         yield world
 
 
