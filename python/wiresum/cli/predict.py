@@ -81,8 +81,10 @@ def predict(
         raise typer.BadParameter(f"{collective} is not one of {', '.join(COLLECTIVES)}", param_hint="--collective")
     given, starts = AggregationPlan.read(plan), parse_starts(start or [])
     is_other = collective != COLLECTIVES[0]
-    alone = {"--start": start, "--upload-only": upload_only, "--barrier": barrier is not None, "--hosts": hosts}
-    alone["--eight-bits"] = eight_bits
+    alone = {
+        "--start": start, "--upload-only": upload_only, "--barrier": barrier is not None, "--hosts": hosts,
+        "--eight-bits": eight_bits,
+    }  # fmt: skip
     if given.sparse is not None:
         refuse(present({**alone, "--plot": plot, "--collective": is_other}), f"a round with tables {WITHOUT}")
         dense_bytes = given.job.as_float32(parse_size(size), ELEMENT_BYTES[dtype]) if size else 0

@@ -97,7 +97,9 @@ def quicker_ring_s(topology: Topology, job: Job, plan_s: float) -> float | None:
 
 
 def slow_copies(topology: Topology, job: Job, plan: AggregationPlan) -> str:
-    """A sentence, where FSDP2 is quicker without the copies of a plan: one server sends each share to each worker.
+    """What to tell users of a plan whose copies cost FSDP2 more time than they save.
+
+    One server sends each share to each worker; a ring without Wiresum loads all links alike.
 
     Args:
         topology: where the plan's nodes and workers are.

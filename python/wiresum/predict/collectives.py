@@ -199,11 +199,8 @@ def exchange_star(plan: AggregationPlan, bytes: int) -> PredictedStream:
 
 def worker_loads(plan: AggregationPlan, shape: Shape, collective: str) -> dict[str, tuple[float, float]]:
     """Bytes of each worker, up and down, of a collective whose root is rank 0."""
-    return {
-        worker.name: (traffic.up, traffic.down)
-        for worker in plan.workers
-        for traffic in (shape.of_worker(collective, is_root=worker.rank == 0),)
-    }
+    traffic = {worker.name: shape.of_worker(collective, is_root=worker.rank == 0) for worker in plan.workers}
+    return {name: (one.up, one.down) for name, one in traffic.items()}
 
 
 def shape_of(plan: AggregationPlan, bytes: int, element_bytes: int = FLOAT32_BYTES) -> Shape:

@@ -1,8 +1,11 @@
-"""All-reduces by numbers of 8 bits: half the bytes of bfloat16, a quarter of float32's (`docs/pytorch.md`, 8 bits).
+"""All-reduces by numbers of 8 bits: half the bytes of bfloat16, a quarter of float32's.
+
+`docs/pytorch.md` is the guide, in its section "Gradients of 8 bits".
 
 An element becomes an integer of 8 bits, with room for the sum of all ranks, so that two ranks keep 6 bits of it besides
-its sign, four 5, and sixteen 3. What these leave of a gradient is kept, and added to the next one (error feedback:
-Seide et al., "1-bit stochastic gradient descent", Interspeech 2014), or decided by chance.
+its sign, four 5, and sixteen 3. What these bits have no room for is kept and added to the next gradient (error
+feedback: Seide et al., "1-bit stochastic gradient descent", Interspeech 2014), or chance decides which way the integer
+is rounded.
 """
 
 import logging
@@ -70,12 +73,13 @@ def all_reduce(
 class EightBits:
     """A DDP communication hook: gradients are averaged by numbers of 8 bits.
 
-    What these leave of a gradient goes into the next one of the same parameters, so over the steps nothing is lost. Of
-    the first step it is, as DDP makes other buckets after it. A checkpoint needs none of it.
+    What 8 bits have no room for is kept, and added to the next gradient of the same parameters. So nothing is lost over
+    the steps, but once: DDP makes other buckets after the first step, and what was kept of it is dropped. A checkpoint
+    need not have what is kept.
 
     Attributes:
         group: of the ranks that train together; the default group where absent.
-        kept: by the parameters of a bucket, as float32: as much memory as the gradients of float32 take.
+        kept: by bucket: its parameters, and what is kept of their gradients, in float32.
 
     Example:
         model.register_comm_hook(EightBits(), EightBits.hook)
@@ -123,7 +127,7 @@ def _backend(group: dist.ProcessGroup, tensor: torch.Tensor) -> "WiresumBackend 
         return None
     ours: WiresumBackend = backend
     if tensor.device.type != "cpu":
-        _tell_once("they are for tensors in CPU memory")
+        _tell_once("8 bits are for tensors in CPU memory")
     elif not ours.packs and not ours.ledger.no_network:
         _tell_once(f"the plan has more than {MAX_PACKED_WORKERS} workers, or a codec with a fixed factor")
     return ours

@@ -168,7 +168,7 @@ WorkPtr WiresumBackend::all_reduce_int8(const at::Tensor &tensor, const c10d::Re
                     operation,          timeout_of(timeout)};
     if (packs_ && tensor.is_cpu() && decide_on(request, true) == Reason::Summed) {
         const auto ranks = static_cast<uint32_t>(getSize());
-        request.eight_bits = EightBits{kept, rounded_++ * ranks + static_cast<uint32_t>(getRank())};
+        request.eight_bits = EightBits{kept, packed_++ * ranks + static_cast<uint32_t>(getRank())};
     } else if (kept.defined()) {
         at::NoGradGuard no_grad;
         at::Tensor(kept).zero_();

@@ -134,8 +134,9 @@ class WiresumBackend final : public c10d::Backend {
                                            std::vector<std::vector<at::Tensor>> &inputs,
                                            const c10d::ScatterOptions &options) override;
 
-    // An all-reduce by numbers of 8 bits, where the network can: of what they have no room for, `kept` tells,
-    // as float32 elements on the host, or chance decides. Elsewhere sums are as ever, and `kept` is zeros.
+    // An all-reduce by numbers of 8 bits, where the network can. What they have no room for is written to
+    // `kept`, as float32 elements on the host; if that is undefined, chance rounds them. Elsewhere the sum is
+    // whole, and `kept` is zeros.
     c10::intrusive_ptr<c10d::Work> all_reduce_int8(const at::Tensor &tensor, const c10d::ReduceOp &operation,
                                                    const at::Tensor &kept, std::chrono::milliseconds timeout);
     // Whether the network sums numbers of 8 bits.
@@ -220,7 +221,7 @@ class WiresumBackend final : public c10d::Backend {
     // Asking in one order on every rank needs one request at a time.
     std::mutex order_;
     std::atomic<uint64_t> asked_{0};
-    std::atomic<uint32_t> rounded_{0}; // sums whose numbers were rounded by chance
+    std::atomic<uint32_t> packed_{0}; // sums of 8 bits, each of which has a seed of its own
     const std::shared_ptr<Submissions> submissions_;
     const std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();
     std::shared_ptr<RowChannel> rows_; // null until there is a sparse tensor
