@@ -150,6 +150,7 @@ class Collective(ctypes.Structure):
         ("bits", ctypes.c_uint32),
         ("seed", ctypes.c_uint32),
         ("kept", ctypes.c_void_p),
+        ("aside", ctypes.c_void_p),
         ("done", DONE),
         ("context", ctypes.c_void_p),
     )
@@ -193,7 +194,9 @@ def test_c_interface_sums_bfloat16(start_job: Any) -> None:
         array = (np.array([1.0, -2.5, 64.0], np.float32) * (rank + 1)).view(np.uint32) >> 16
         array = array.astype(np.uint16)
         done = DONE(lambda _context, outcome, message: told[rank].put((outcome, message)))
-        collective = Collective(0, 0, array.ctypes.data, array.ctypes.data, 3, 2, 0, 10_000_000, 0, 0, None, done, None)
+        collective = Collective(
+            0, 0, array.ctypes.data, array.ctypes.data, 3, 2, 0, 10_000_000, 0, 0, None, None, done, None
+        )
         assert abi.submit(abi.engine, ctypes.byref(collective)) == 0
         outcome, message = told[rank].get(timeout=30)
         del capsule
@@ -207,6 +210,6 @@ def test_capsule_keeps_the_engine_open(start_job: Any) -> None:
     capsule, abi = interface(job.engines[0])
     job.engines.clear()
     done = DONE(lambda *_: None)
-    collective = Collective(0, 0, None, None, 1, 0, 0, 1, 0, 0, None, done, None)
+    collective = Collective(0, 0, None, None, 1, 0, 0, 1, 0, 0, None, None, done, None)
     assert abi.submit(abi.engine, ctypes.byref(collective)) == 2
     del capsule

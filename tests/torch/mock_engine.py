@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 import torch
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 CAPSULE_NAME = b"wiresum._native.engine_abi"
 OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED, NOT_SERVED, WORKER_LOST = range(9)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -39,11 +39,22 @@ class Collective(ctypes.Structure):
         ("bits", ctypes.c_uint32),
         ("seed", ctypes.c_uint32),
         ("kept", ctypes.c_void_p),
+        ("aside", ctypes.c_void_p),
         ("done", Done),
         ("context", ctypes.c_void_p),
     )
 
 
+class Span(ctypes.Structure):
+    """`struct wiresum_span`."""
+
+    _fields_ = (("start", ctypes.c_uint64), ("end", ctypes.c_uint64))
+
+
+Tail = ctypes.CFUNCTYPE(
+    ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(Span),
+    ctypes.c_uint64,
+)  # fmt: skip
 Submit = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(Collective))
 
 
@@ -56,6 +67,7 @@ class Abi(ctypes.Structure):
         ("submit", Submit),
         ("largest_share", ctypes.c_int64),
         ("packs", ctypes.c_uint32),
+        ("tail", Tail),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -24,6 +24,7 @@ from mock_engine import (
     Abi,
     Collective,
     Submit,
+    Tail,
     _memory,
 )
 
@@ -33,6 +34,8 @@ from wiresum.torch import extension
 NOT_SERVED = 7
 LENGTH = 12
 """Elements of a tensor: a multiple of all numbers of ranks."""
+TAIL = ((3, 5), (8, LENGTH))
+"""Elements of an all-reduce, in the engines here, that a rank may lack which is not as far as another one."""
 MARK = 1000.0
 """What the network's sums have more than Gloo's, so that the two can be told apart."""
 TIMEOUT = timedelta(seconds=20)
@@ -48,7 +51,8 @@ class Engine:
 
     def __post_init__(self) -> None:
         self._submit = Submit(self._take)
-        self._abi = Abi(ABI_VERSION, None, self._submit, self.largest_share)
+        self._tail = Tail(self._write_tail)
+        self._abi = Abi(ABI_VERSION, None, self._submit, self.largest_share, 0, self._tail)
 
     def capsule(self) -> object:
         new = ctypes.pythonapi.PyCapsule_New
@@ -61,19 +65,40 @@ class Engine:
             self.end(NOT_SERVED)
         return 0
 
+    @staticmethod
+    def _write_tail(_engine: object, elements: int, _type: int, _bits: int, spans: Any, room: int) -> int:
+        tail = TAIL if elements == LENGTH else ((0, elements),)
+        for at, (start, end) in enumerate(tail[:room]):
+            spans[at].start, spans[at].end = start, end
+        return len(tail)
+
     def end(self, outcome: int, results: torch.Tensor | None = None, place: int = 0) -> None:
         one = self.open.pop(place)
         if results is not None:
             _memory(one.sink, len(results), results.dtype).copy_(results)
         one.done(one.context, outcome, b"the light is gone")
 
-    def stop(self) -> None:
+    def stop(self, results: Sequence[torch.Tensor] = ()) -> None:
+        """Ends all that is open; its first all-reduces have these results, but for some of the tail."""
         self.is_stopped = True
+        known = list(results)
         while self.open:
-            # It had some of the results.
-            if self.open[0].elements:
-                _memory(self.open[0].sink, 1, torch.float32).fill_(-1.0)
+            one = self.open[0]
+            if one.aside:
+                self._set_aside(one, known.pop(0) if known else None)
+            elif one.elements:
+                # It had some of the results.
+                _memory(one.sink, 1, torch.float32).fill_(-1.0)
             self.end(NOT_SERVED)
+
+    @staticmethod
+    def _set_aside(one: Collective, results: torch.Tensor | None) -> None:
+        aside = _memory(one.aside, one.elements, torch.float32).fill_(-1.0)
+        if results is not None:
+            aside.copy_(results)
+            # Of the tail it has the last element.
+            for start, end in TAIL:
+                aside[start : min(end, LENGTH - 1)] = -1.0
 
 
 @dataclass
@@ -155,14 +180,15 @@ def test_each_collective_is_summed_once_wherever_ranks_were(pool: ThreadPoolExec
         for number in range(ended[one.rank]):
             results = taken(kinds[number], roots[number], one, wholes[number] + MARK)
             one.engine.end(outcomes[number], results if outcomes[number] == OK else None)
+    furthest = max(ended)
     for one in chance.sample(bed, size):
-        one.engine.stop()
+        lacked = range(ended[one.rank], furthest)
+        one.engine.stop([wholes[number] + MARK for number in lacked if kinds[number] == ALL_REDUCE])
         one.backend.leave()
     for one in bed:
         for number in range(total, total + 2):
             works[one.rank].append(one.begin(kinds[number], roots[number], values[number][one.rank]))
     list(pool.map(lambda rank: [work.wait() for work, _ in works[rank]], range(size)))
-    furthest = max(ended)
     for number, kind in enumerate(kinds):
         for one in bed:
             is_networks = number < (furthest if kind == ALL_REDUCE else ended[one.rank]) and outcomes[number] == OK
@@ -182,7 +208,7 @@ def test_a_rank_with_nothing_under_way_gives_its_results_before_it_goes(pool: Th
     one.engine.stop()
     one.backend.leave()
     closing = pool.submit(one.backend.shutdown)
-    other.engine.stop()
+    other.engine.stop([torch.full((LENGTH,), 2.0 + MARK)])
     works[1][0].wait()
     closing.result()
     assert torch.equal(works[1][1], torch.full((LENGTH,), 2.0 + MARK))
@@ -255,7 +281,8 @@ def test_each_share_is_reduced_once_wherever_ranks_were(pool: ThreadPoolExecutor
             one.engine.end(OK, network if what[n] == SUM else shared if len(shared) else None, now)
         ended.append(set(done))
     for one in chance.sample(bed, size):
-        one.engine.stop()
+        lacked = [n for n, kind in enumerate(what) if kind == SUM and n not in ended[one.rank]]
+        one.engine.stop([torch.full((LENGTH,), float(n * size) + MARK) for n in lacked])
         one.backend.leave()
     list(pool.map(lambda row: [work.wait() for work in row], works))
     native = extension.load()

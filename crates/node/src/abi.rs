@@ -12,7 +12,7 @@ use crate::engine::{CollectiveError, Engine};
 use crate::tensor::{self, Elements, Encoding, Excess};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 /// `WIRESUM_ENGINE_CAPSULE`.
 pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 
@@ -93,6 +93,9 @@ pub struct Collective {
     /// Where what numbers of 8 bits leave of each element is written, as many as there are elements; null if nothing is
     /// kept. Valid until `done`.
     pub kept: *mut f32,
+    /// Room for as many elements, where an all-reduce in place keeps those that results replace; null if it keeps none.
+    /// Valid until `done`.
+    pub aside: *mut c_void,
     /// Called once.
     pub done: Option<DoneFn>,
     /// For `done`.
@@ -113,6 +116,21 @@ pub struct EngineAbi {
     pub largest_share: i64,
     /// Whether elements may become numbers of 8 bits: 1 if so, else 0.
     pub packs: u32,
+    /// [`tail`].
+    pub tail: Option<TailFn>,
+}
+
+/// `wiresum_engine_abi.tail`.
+pub type TailFn = unsafe extern "C" fn(*mut c_void, u64, u32, u32, *mut Span, u64) -> u64;
+
+/// `struct wiresum_span`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Span {
+    /// The first element.
+    pub start: u64,
+    /// One more than the last.
+    pub end: u64,
 }
 
 // SAFETY: the pointer is to an `Engine`, whose methods may be called from any thread.
@@ -126,7 +144,14 @@ impl EngineAbi {
         let packs = engine.packed(ElementType::Float32, Operation::Sum, Excess::Lost).is_some();
         let engine = std::ptr::from_ref(engine).cast_mut().cast();
         let largest_share = largest_share.unwrap_or(-1);
-        Self { version: ABI_VERSION, engine, submit, largest_share, packs: packs.into() }
+        Self {
+            version: ABI_VERSION,
+            engine,
+            submit,
+            largest_share,
+            packs: packs.into(),
+            tail: Some(tail),
+        }
     }
 }
 
@@ -138,7 +163,7 @@ const ILL_FORMED: i32 = 2;
 /// `wiresum_engine_abi.submit`: 0 if queued, 1 if the engine is closed, 2 if the collective is ill-formed (a null or
 /// misaligned pointer, no elements, an unknown kind, type or operation, a kind that the plan has no streams or room for,
 /// a root that is no rank, numbers of 8 bits that the plan or the kind does not allow, a sink that overlaps the source
-/// elsewhere than at its own part). `done` is called in the first case only.
+/// elsewhere than at its own part, room aside for anything but an all-reduce in place). `done` is called in the first case only.
 ///
 /// # Safety
 /// `engine` and `collective` are those of `engine_abi.h`, with its promises.
@@ -155,6 +180,34 @@ pub unsafe extern "C" fn submit(engine: *mut c_void, collective: *const Collecti
     }
 }
 
+/// `wiresum_engine_abi.tail`: the number of spans, of which at most `room` are written; 0 if there is no such all-reduce.
+///
+/// # Safety
+/// `engine` is that of `engine_abi.h`, and there is room for the spans.
+pub unsafe extern "C" fn tail(
+    engine: *mut c_void,
+    elements: u64,
+    element_type: u32,
+    bits: u32,
+    spans: *mut Span,
+    room: u64,
+) -> u64 {
+    // SAFETY: by this function's contract it is valid for the call, or null.
+    let engine = unsafe { engine.cast::<Engine>().as_ref() };
+    let (Some(engine), Some(element)) = (engine, element(element_type)) else { return 0 };
+    let encoding = match bits {
+        8 => engine.packed(element, Operation::Sum, Excess::Lost),
+        _ => Some(engine.encoding(element, Operation::Sum)),
+    };
+    let (Some(encoding), Ok(elements)) = (encoding, usize::try_from(elements)) else { return 0 };
+    let tail = engine.tail(elements, &encoding);
+    for (at, span) in tail.iter().enumerate().take(room as usize) {
+        // SAFETY: by this function's contract there is room.
+        unsafe { spans.add(at).write(Span { start: span.start as u64, end: span.end as u64 }) };
+    }
+    tail.len() as u64
+}
+
 /// A collective whose fields make sense.
 struct Call {
     kind: Kind,
@@ -164,6 +217,8 @@ struct Call {
     sink: NonNull<u8>,
     /// Elements of the sink.
     part: usize,
+    /// Where values are kept that results replace.
+    aside: Option<NonNull<u8>>,
     content: Content,
     notify: Notify,
 }
@@ -186,11 +241,28 @@ impl Call {
             len => elements_at(collective.sink, len, width)?,
         };
         let own = engine.own_in_sink(kind, elements);
-        let is_sound = is_in_place((source, width * part.start), (sink, width * own))
-            || is_apart((source, elements), (sink, part.len()), width);
+        let is_in_place = is_in_place((source, width * part.start), (sink, width * own));
+        let is_sound = is_in_place || is_apart((source, elements), (sink, part.len()), width);
+        let aside = NonNull::new(collective.aside.cast::<u8>());
+        let can_keep = |aside: NonNull<u8>| {
+            let is_aligned = aside.addr().get().is_multiple_of(width);
+            is_aligned && is_apart((source, elements), (aside, elements), width)
+        };
+        let is_kept =
+            aside.is_none_or(|aside| kind == Kind::AllReduce && is_in_place && can_keep(aside));
         let notify = Notify { done: collective.done?, context: collective.context };
         let part = part.len();
-        is_sound.then_some(Self { kind, root, source, elements, sink, part, content, notify })
+        (is_sound && is_kept).then_some(Self {
+            kind,
+            root,
+            source,
+            elements,
+            sink,
+            part,
+            aside,
+            content,
+            notify,
+        })
     }
 
     fn submit(self, engine: &Engine, timeout: Duration) -> Result<(), CollectiveError> {
@@ -205,9 +277,16 @@ impl Call {
     /// What may be cut anywhere, as whoever takes results takes all.
     fn elements(&self) -> Option<Elements> {
         let Content::Values(encoding) = self.content else { return None };
-        let is_whole = is_whole(self.kind);
+        if !is_whole(self.kind) {
+            return None;
+        }
         // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
-        is_whole.then(|| unsafe { Elements::new(self.source, self.sink, self.elements, encoding) })
+        let elements = unsafe { Elements::new(self.source, self.sink, self.elements, encoding) };
+        match self.aside {
+            None => Some(elements),
+            // SAFETY: as above.
+            Some(aside) => Some(unsafe { elements.keeping(aside) }),
+        }
     }
 
     fn collective(&self) -> Submitted {

@@ -3,6 +3,7 @@
 
 pub mod abi;
 pub mod aggregators;
+mod aside;
 pub mod bytes;
 mod carriers;
 pub mod clock;

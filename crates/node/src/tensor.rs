@@ -8,6 +8,8 @@ use wiresum_codec::{Element, ElementType, Format, FormatError, Operation, Roundi
 use wiresum_protocol::Plan;
 use wiresum_worker::{Sink, Source};
 
+use crate::aside::Aside;
+
 /// How the elements of a collective become lanes.
 #[derive(Clone, Copy, Debug)]
 pub struct Encoding {
@@ -113,10 +115,20 @@ impl Formats {
 /// for. Where what is in excess is kept, there are as many elements, which until then nobody reads or writes.
 #[must_use]
 pub unsafe fn source(data: NonNull<u8>, len: usize, encoding: Encoding) -> Box<dyn Source> {
+    source_beside(data, len, encoding, None)
+}
+
+/// The same, of which a copy is kept of what is sent, as far as there is room: as for [`sink_beside`].
+fn source_beside(
+    data: NonNull<u8>,
+    len: usize,
+    encoding: Encoding,
+    aside: Option<Aside>,
+) -> Box<dyn Source> {
     match encoding.element {
-        ElementType::Float32 => Box::new(Values::<f32>::new(data, len, encoding)),
-        ElementType::Float16 => Box::new(Values::<f16>::new(data, len, encoding)),
-        ElementType::BFloat16 => Box::new(Values::<bf16>::new(data, len, encoding)),
+        ElementType::Float32 => Box::new(Values::<f32>::new(data, len, encoding, aside)),
+        ElementType::Float16 => Box::new(Values::<f16>::new(data, len, encoding, aside)),
+        ElementType::BFloat16 => Box::new(Values::<bf16>::new(data, len, encoding, aside)),
     }
 }
 
@@ -126,10 +138,20 @@ pub unsafe fn source(data: NonNull<u8>, len: usize, encoding: Encoding) -> Box<d
 /// As for [`source`]; and until the sink is dropped, nobody reads the elements but the source of the same collective.
 #[must_use]
 pub unsafe fn sink(data: NonNull<u8>, len: usize, encoding: Encoding) -> Box<dyn Sink> {
+    sink_beside(data, len, encoding, None)
+}
+
+/// The same, which notes what it replaces.
+fn sink_beside(
+    data: NonNull<u8>,
+    len: usize,
+    encoding: Encoding,
+    aside: Option<Aside>,
+) -> Box<dyn Sink> {
     match encoding.element {
-        ElementType::Float32 => Box::new(Results(Values::<f32>::new(data, len, encoding))),
-        ElementType::Float16 => Box::new(Results(Values::<f16>::new(data, len, encoding))),
-        ElementType::BFloat16 => Box::new(Results(Values::<bf16>::new(data, len, encoding))),
+        ElementType::Float32 => Box::new(Results(Values::<f32>::new(data, len, encoding, aside))),
+        ElementType::Float16 => Box::new(Results(Values::<f16>::new(data, len, encoding, aside))),
+        ElementType::BFloat16 => Box::new(Results(Values::<bf16>::new(data, len, encoding, aside))),
     }
 }
 
@@ -138,8 +160,17 @@ pub unsafe fn sink(data: NonNull<u8>, len: usize, encoding: Encoding) -> Box<dyn
 pub struct Elements {
     source: NonNull<u8>,
     sink: NonNull<u8>,
+    aside: Option<NonNull<u8>>,
     len: usize,
     encoding: Encoding,
+}
+
+/// Some of a collective's elements, as source and sink.
+pub(crate) struct Part {
+    pub source: Box<dyn Source>,
+    pub sink: Box<dyn Sink>,
+    /// The values that results have replaced, where they are kept.
+    pub aside: Option<Aside>,
 }
 
 impl Elements {
@@ -155,7 +186,16 @@ impl Elements {
         len: usize,
         encoding: Encoding,
     ) -> Self {
-        Self { source, sink, len, encoding }
+        Self { source, sink, aside: None, len, encoding }
+    }
+
+    /// The same, whose values are kept at `aside`, byte by byte, when results replace them.
+    ///
+    /// # Safety
+    /// There is room for as many elements, which nobody else reads or writes until all parts are dropped.
+    #[must_use]
+    pub unsafe fn keeping(self, aside: NonNull<u8>) -> Self {
+        Self { aside: Some(aside), ..self }
     }
 
     /// Number of elements.
@@ -170,18 +210,14 @@ impl Elements {
         self.len == 0
     }
 
-    /// Whether sums take the place of values.
+    /// Whether sums take the place of values, which are kept nowhere.
     #[must_use]
-    pub fn is_in_place(&self) -> bool {
-        self.source == self.sink
+    pub fn is_at_risk(&self) -> bool {
+        self.source == self.sink && self.aside.is_none()
     }
 
     /// Some of them as source and sink. Where this rank takes no results, the sink has no elements.
-    pub(crate) fn part(
-        &self,
-        range: Range<usize>,
-        takes: bool,
-    ) -> (Box<dyn Source>, Box<dyn Sink>) {
+    pub(crate) fn part(&self, range: Range<usize>, takes: bool) -> Part {
         assert!(range.end <= self.len, "{range:?} of {} elements", self.len);
         let (width, encoding) = (self.encoding.element.width(), self.encoding);
         let taken = if takes { range.len() } else { 0 };
@@ -190,7 +226,13 @@ impl Elements {
             let values = self.source.add(width * range.start);
             let sums = if takes { self.sink.add(width * range.start) } else { self.sink };
             let own = Encoding { excess: encoding.excess.from(range.start), ..encoding };
-            (source(values, range.len(), own), sink(sums, taken, encoding))
+            let kept = self.aside.filter(|_| takes);
+            let aside = kept.map(|place| Aside::new(sums, place.add(width * range.start)));
+            Part {
+                source: source_beside(values, range.len(), own, aside.clone()),
+                sink: sink_beside(sums, taken, encoding, aside.clone()),
+                aside,
+            }
         }
     }
 }
@@ -202,6 +244,7 @@ struct Values<T> {
     operation: Operation,
     format: Format,
     excess: Excess,
+    aside: Option<Aside>,
     elements: PhantomData<T>,
 }
 
@@ -209,9 +252,14 @@ struct Values<T> {
 unsafe impl<T: Element> Send for Values<T> {}
 
 impl<T: Element> Values<T> {
-    fn new(data: NonNull<u8>, len: usize, encoding: Encoding) -> Self {
+    fn new(data: NonNull<u8>, len: usize, encoding: Encoding, aside: Option<Aside>) -> Self {
         let Encoding { operation, format, excess, .. } = encoding;
-        Self { data, len, operation, format, excess, elements: PhantomData }
+        Self { data, len, operation, format, excess, aside, elements: PhantomData }
+    }
+
+    /// Where these elements lie from the first one on.
+    fn bytes(range: &Range<usize>) -> Range<usize> {
+        range.start * size_of::<T>()..range.end * size_of::<T>()
     }
 
     fn at(&self, range: &Range<usize>) -> NonNull<T> {
@@ -255,6 +303,10 @@ impl<T: Element> Source for Values<T> {
     }
 
     fn encode(&self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
+        if let Some(aside) = self.aside.as_ref().filter(|_| range.end <= self.len) {
+            // SAFETY: by the contract of `Elements::keeping` there is room.
+            unsafe { aside.keep(&Self::bytes(&range)) };
+        }
         let rounding = match self.excess {
             Excess::Lost => return self.format.encode(self.read(range), exponent, lanes),
             Excess::Kept(_) => Rounding::Kept(self.kept(&range)),
@@ -275,10 +327,14 @@ impl<T: Element> Sink for Results<T> {
     }
 
     fn decode(&mut self, range: Range<usize>, exponent: i8, lanes: &[u8]) {
+        let values = &self.0;
+        let at = values.at(&range);
+        if let Some(aside) = &values.aside {
+            aside.note_replaced(Values::<T>::bytes(&range));
+        }
         // SAFETY: by the contract of `sink`; nobody reads them any more, as this fragment has its result.
-        let elements =
-            unsafe { std::slice::from_raw_parts_mut(self.0.at(&range).as_ptr(), range.len()) };
-        self.0.format.decode(lanes, exponent, self.0.operation, elements);
+        let elements = unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), range.len()) };
+        values.format.decode(lanes, exponent, values.operation, elements);
     }
 }
 

@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 
 use cluster::{Cluster, Shape, plan};
 use wiresum_node::abi::{
-    ABI_VERSION, CAPSULE_NAME, Collective, CollectiveOutcome, EngineAbi, submit,
+    ABI_VERSION, CAPSULE_NAME, Collective, CollectiveOutcome, EngineAbi, Span, submit,
 };
 use wiresum_protocol::plan::{Lanes, Policy};
 use wiresum_testkit::cluster::with_exchanges;
@@ -31,8 +31,10 @@ fn assertions() -> String {
         };
     }
     same_layout!("wiresum_collective", Collective:
-        kind, root, source, sink, elements, element_type, operation, timeout_us, done, context);
-    same_layout!("wiresum_engine_abi", EngineAbi: version, engine, submit, largest_share);
+        kind, root, source, sink, elements, element_type, operation, timeout_us, bits, seed, kept, aside, done,
+        context);
+    same_layout!("wiresum_engine_abi", EngineAbi: version, engine, submit, largest_share, packs, tail);
+    same_layout!("wiresum_span", Span: start, end);
     require(format!("WIRESUM_ENGINE_ABI_VERSION == {ABI_VERSION}"));
     for (name, value) in [
         ("WIRESUM_OK", CollectiveOutcome::Summed as i32),
@@ -106,6 +108,7 @@ fn all_reduce(values: &mut [f32]) -> Collective {
         bits: 0,
         seed: 0,
         kept: null_mut(),
+        aside: null_mut(),
         done: Some(never),
         context: null_mut(),
     }
@@ -136,6 +139,8 @@ fn what_makes_no_sense_is_ill_formed() {
         ("parts of 8 bits", Collective { kind: scatter, bits: 8, ..good }),
         ("misaligned room", Collective { bits: 8, kept: misaligned, ..good }),
         ("an operation", Collective { operation: 2, ..good }),
+        ("room aside within the source", Collective { aside: at(1), ..good }),
+        ("room aside for a reduce", Collective { kind: reduce, aside: at(10), ..good }),
         ("an overlapping sink", Collective { sink: at(1), ..good }),
         ("the other rank's part", Collective { kind: scatter, sink: at(5), ..good }),
         ("no callback", Collective { done: None, ..good }),

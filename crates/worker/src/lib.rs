@@ -24,4 +24,5 @@ pub use collective::{Collective, Sink, Source};
 pub use kind::Kind;
 pub use members::Members;
 pub use session::format::largest_share;
+pub use session::tail::tail;
 pub use session::{Departure, Event, Failure, Participation, Session, Shape, Summed, SwitchOver};

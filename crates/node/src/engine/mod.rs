@@ -30,6 +30,7 @@ use wiresum_wire::control::Absent;
 use wiresum_worker::kind::{Kind, MAX_ROOTS, View};
 use wiresum_worker::{Collective, Members, Participation, largest_share};
 
+use crate::aside::Aside;
 use crate::clock::Clock;
 use crate::tensor::{Elements, Encoding, Excess, Formats};
 use channel::{Channel, Command, Orders, Submission};
@@ -112,6 +113,8 @@ pub struct Engine {
     rank: usize,
     ranks: usize,
     formats: Formats,
+    /// That of a thread.
+    job: Plan,
     has_exchanges: bool,
     largest_share: Option<usize>,
     /// No rank is absent.
@@ -136,8 +139,9 @@ impl Engine {
             let options = Options { bind: bind(options.bind, thread), ..options };
             Channel::start(&job, rank, incarnation, &options, clock)
         };
-        let jobs = plan.of_threads().into_iter().enumerate();
-        let started = jobs.map(start).collect::<Result<Vec<_>, _>>()?;
+        let jobs = plan.of_threads();
+        let job = jobs[0].clone();
+        let started = jobs.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
         let (channels, joined): (Vec<_>, Vec<_>) = started.into_iter().unzip();
         let said = said(&channels);
         let seat = rank as usize;
@@ -155,6 +159,7 @@ impl Engine {
             rank: members.and_then(|members| members.rank_of(seat)).unwrap_or(seat),
             ranks: members.map_or(plan.workers.len(), |members| members.ranks() as usize),
             formats,
+            job,
             has_exchanges: plan.exchanged().is_some(),
             largest_share,
             has_all: options.absent.is_empty(),
@@ -281,12 +286,15 @@ impl Engine {
         done: Done,
     ) -> Result<(), CollectiveError> {
         let takes = self.part(kind, root, elements.len()).is_some_and(|part| !part.is_empty());
+        let mut kept = Vec::new();
         let part = |range| {
-            let (source, sink) = elements.part(range, takes);
-            Collective { kind, root, source, sink }
+            let part = elements.part(range, takes);
+            kept.extend(part.aside);
+            Collective { kind, root, source: part.source, sink: part.sink }
         };
         let parts: Vec<_> = self.cuts(elements.len()).into_iter().map(part).collect();
-        let is_at_risk = elements.is_in_place() && parts.len() > 1;
+        let done = if kept.is_empty() { done } else { undoing(kept, done) };
+        let is_at_risk = elements.is_at_risk() && parts.len() > 1;
         let wakes = || self.orders.iter().map(|orders| orders.wake().clone()).collect();
         let whole = is_at_risk.then(|| Arc::new(Whole::new(parts.len(), wakes())));
         self.submit_parts(parts, whole, timeout, done)
@@ -298,6 +306,17 @@ impl Engine {
         let parts = (grains / PART_GRAINS).clamp(1, self.channels.len());
         let cut = |part: usize| (grains * part / parts * self.grain).min(elements);
         (0..parts).map(|part| cut(part)..cut(part + 1)).collect()
+    }
+
+    /// Elements of an all-reduce, as numbers of so many bytes, whose results another rank may lack that is not as far; the
+    /// same on every rank.
+    #[must_use]
+    pub fn tail(&self, elements: usize, encoding: &Encoding) -> Vec<Range<usize>> {
+        let of_part = |part: Range<usize>| {
+            let tails = wiresum_worker::tail(&self.job, part.len(), encoding.format.width());
+            tails.into_iter().map(move |tail| part.start + tail.start..part.start + tail.end)
+        };
+        self.cuts(elements).into_iter().flat_map(of_part).collect()
     }
 
     fn submit_parts(
@@ -442,6 +461,17 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Where a collective fails, the values of all its parts are back before anybody is told.
+fn undoing(parts: Vec<Aside>, done: Done) -> Done {
+    Box::new(move |outcome| {
+        if outcome.is_err() {
+            // SAFETY: all parts have ended, and the elements are the caller's only when it is told.
+            parts.iter().for_each(|part| unsafe { part.take_back() });
+        }
+        done(outcome);
+    })
 }
 
 /// Submits, and waits for the end.

@@ -217,6 +217,12 @@ impl Tensor {
         (inner.values.clone(), inner.apart.clone())
     }
 
+    /// Elements whose results have not come.
+    pub fn lacks(&self) -> Vec<usize> {
+        let inner = self.lock();
+        (0..inner.is_decoded.len()).filter(|element| !inner.is_decoded[*element]).collect()
+    }
+
     /// What the sink holds now.
     pub fn values(&self) -> Vec<i32> {
         self.lock().values.clone()

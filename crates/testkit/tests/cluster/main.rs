@@ -20,6 +20,7 @@ mod renewal;
 mod seals;
 mod shares;
 mod sums;
+mod tails;
 mod throughput;
 
 use std::cell::RefCell;

@@ -29,6 +29,7 @@ pub(crate) mod round;
 pub(crate) mod rounds;
 mod sealing;
 mod shape;
+pub(crate) mod tail;
 mod watch;
 
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define WIRESUM_ENGINE_ABI_VERSION 9
+#define WIRESUM_ENGINE_ABI_VERSION 10
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
 /* Who takes which of the results, of a collective of N elements and n ranks: its part. Those from all-gather
@@ -43,8 +43,9 @@ enum wiresum_outcome {
     WIRESUM_UNFORESEEN = 5, /* as WIRESUM_NOT_FINITE: exponents were not those expected */
     WIRESUM_MISSED = 6,     /* as WIRESUM_OK, but without this rank's elements, which were late */
     WIRESUM_NOT_SERVED = 7, /* the network serves the job no more, and all later ones end so too: the source
-                             * is untouched if it has no byte in common with the sink, or nothing was sent
-                             * before. Other ranks may have the results of this collective */
+                             * is as it was if it has no byte in common with the sink, or values are kept
+                             * aside, or nothing was sent before. Other ranks may have the results of this
+                             * collective */
     WIRESUM_WORKER_LOST =
         8 /* a rank, which the message names, is dead or was stopped; all later ones end so too */
 };
@@ -73,8 +74,17 @@ struct wiresum_collective {
     uint32_t seed;         /* decides which way numbers of 8 bits are rounded, where nothing is kept */
     float *kept; /* where what numbers of 8 bits leave of each element is written, as many as there are
                   * elements; null if nothing is kept. Valid until `done` */
+    void *aside; /* of an all-reduce in place, room for as many elements: if it fails, the source is as it
+                  * was, and the results that have come are here, each in its place; null if they are not
+                  * wanted. Valid until `done` */
     wiresum_done done;
     void *context;
+};
+
+/* Some of a collective's elements: those from `start` to `end`, which is not one of them. */
+struct wiresum_span {
+    uint64_t start;
+    uint64_t end;
 };
 
 struct wiresum_engine_abi {
@@ -85,6 +95,10 @@ struct wiresum_engine_abi {
     int32_t (*submit)(void *engine, const struct wiresum_collective *collective);
     int64_t largest_share; /* most bytes of a rank's share; -1 where the engine takes none */
     uint32_t packs;        /* whether elements may become numbers of 8 bits: 1 if so, else 0 */
+    /* Which results of an all-reduce a rank may lack that is not as far as another one; the same on every
+     * rank. Returns their number, and writes at most `room` of them. Null if any may be missing. */
+    uint64_t (*tail)(void *engine, uint64_t elements, uint32_t element_type, uint32_t bits,
+                     struct wiresum_span *spans, uint64_t room);
 };
 
 #endif

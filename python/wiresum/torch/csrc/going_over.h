@@ -39,8 +39,8 @@ struct Ended {
     c10d::ReduceOp operation;
     // Summed; or why all ranks sum it again.
     Reason reason;
-    // The results of an all-reduce. Of other kinds what this rank gave, as nobody else has another rank's
-    // part.
+    // The results of an all-reduce that another rank may lack. Of other kinds what this rank gave, as nobody
+    // else has another rank's part.
     at::Tensor values;
     // The room that they take; null if they are not kept apart, and may have changed since.
     ReplayMemory::Lease kept;
@@ -89,7 +89,7 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     //
     // Throws what has kept the ranks from meeting.
     Reason fate(uint64_t number) const;
-    // In a task: takes the results of an all-reduce that this rank has not, and another one has.
+    // In a task: takes the results of an all-reduce that this rank may lack, and another one has.
     void receive(at::Tensor &results, std::chrono::milliseconds timeout);
 
     // In a task: whether any rank has ended this share.

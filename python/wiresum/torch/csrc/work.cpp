@@ -120,20 +120,20 @@ NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
     }
 }
 
-// What is kept for other ranks must not change: the results of an all-reduce, or what this rank gives to any
-// other kind.
+// The engine keeps what the results of an all-reduce replace. Any other kind gives a copy, as what it gives
+// must not change.
 void NetworkWork::set_apart() {
-    const bool gives_sums = request_.kind == WIRESUM_ALL_REDUCE;
-    at::Tensor &values = gives_sums ? sink_ : source_;
-    auto [apart, lease] = group_->going_over->lend_like(values);
+    auto [apart, lease] = group_->going_over->lend_like(source_);
     kept_ = std::move(lease);
     if (!kept_) {
         return;
     }
-    if (!gives_sums) {
-        apart.copy_(values);
+    if (request_.kind == WIRESUM_ALL_REDUCE) {
+        aside_ = std::move(apart);
+    } else {
+        apart.copy_(source_);
+        source_ = std::move(apart);
     }
-    values = std::move(apart);
 }
 
 // The network brings the shares of the others; this rank's is put in its place here.
@@ -178,9 +178,13 @@ void NetworkWork::submit(const wiresum_engine_abi *engine, const std::string &wh
         .bits = request_.eight_bits ? 8u : 0u,
         .seed = request_.eight_bits ? request_.eight_bits->seed : 0,
         .kept = keeps(request_) ? request_.eight_bits->kept.mutable_data_ptr<float>() : nullptr,
+        .aside = aside_.defined() ? aside_.mutable_data_ptr() : nullptr,
         .done = &NetworkWork::done,
         .context = reference.get(),
     };
+    if (engine != nullptr && aside_.defined()) {
+        tail_ = Tail(*engine, collective);
+    }
     if (engine != nullptr && engine->submit(engine->engine, &collective) == 0) {
         reference.release();
         return;
@@ -246,8 +250,25 @@ void NetworkWork::do_by(c10d::Backend &gloo) {
     } else {
         sum_by_gloo(gloo, request_.kind, request_.root, request_.operation, source_, scratch(),
                     request_.timeout);
+        take_from_aside();
     }
     keep_nothing();
+}
+
+// All results are aside.
+void NetworkWork::take_from_aside() {
+    if (aside_.defined()) {
+        at::NoGradGuard no_grad;
+        sink_.copy_(aside_);
+    }
+}
+
+// Another rank has all results, and this one those that are aside.
+void NetworkWork::receive_tail(GoingOver &over) {
+    at::Tensor tail = at::empty({tail_.elements()}, sink_.options());
+    over.receive(tail, request_.timeout);
+    tail_.scatter(tail, aside_);
+    take_from_aside();
 }
 
 void NetworkWork::keep_nothing() {
@@ -282,7 +303,7 @@ void NetworkWork::go_over(uint64_t number, const std::string &why) {
             return;
         }
         if (fate == Reason::Summed && request_.kind == WIRESUM_ALL_REDUCE) {
-            over.receive(sink_, request_.timeout);
+            receive_tail(over);
             reason = Reason::Summed;
         } else {
             do_by(over.gloo());
@@ -294,12 +315,24 @@ void NetworkWork::go_over(uint64_t number, const std::string &why) {
 }
 
 Ended NetworkWork::ended(Reason reason) const {
-    const at::Tensor &values = request_.kind == WIRESUM_ALL_REDUCE ? sink_ : source_;
-    return {request_.kind, request_.root, request_.operation, reason, values, kept_};
+    Ended ended{request_.kind, request_.root, request_.operation, reason, source_, kept_};
+    if (request_.kind == WIRESUM_ALL_REDUCE && kept_) {
+        const int64_t elements = reason == Reason::Summed ? tail_.elements() : 0;
+        auto [tail, lease] = group_->going_over->lend_like(source_.view(-1).narrow(0, 0, elements));
+        if (lease && elements > 0) {
+            tail_.gather(sink_, tail);
+        }
+        ended.values = std::move(tail);
+        ended.kept = std::move(lease);
+    }
+    return ended;
 }
 
-// Where Gloo may sum: a rank that takes nothing has no sink.
+// Where Gloo may sum, so that what fails leaves the values: a rank that takes nothing has no sink.
 at::Tensor &NetworkWork::scratch() {
+    if (aside_.defined()) {
+        return aside_;
+    }
     if (!takes_) {
         sink_ = at::empty_like(source_);
     }
@@ -325,6 +358,7 @@ void NetworkWork::succeed(Reason reason) {
 void NetworkWork::release() {
     source_.reset();
     sink_.reset();
+    aside_.reset();
     kept_.reset();
 }
 

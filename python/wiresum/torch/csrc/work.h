@@ -7,6 +7,7 @@
 
 #include "errors.h"
 #include "pending_work.h"
+#include "tail.h"
 
 namespace wiresum {
 
@@ -50,6 +51,8 @@ class NetworkWork final : public CarriedWork {
     // Keeps what this rank gives apart from what it gets, so that the collective may begin anew elsewhere.
     void set_apart();
     void copy_back();
+    void take_from_aside();
+    void receive_tail(GoingOver &over);
     at::Tensor &scratch();
     void release() override;
 
@@ -59,7 +62,11 @@ class NetworkWork final : public CarriedWork {
     at::Tensor source_;
     // What the engine writes to: the source, the user's tensor, or contiguous memory that is copied from.
     at::Tensor sink_;
-    // The room that either of them takes beside the user's memory; null if neither does.
+    // Where the engine keeps what results replace; undefined if it keeps nothing.
+    at::Tensor aside_;
+    // Of the results those that another rank may lack, once it is submitted.
+    Tail tail_;
+    // The room that is taken beside the user's memory, so that it may begin anew; null if there was none.
     ReplayMemory::Lease kept_;
 };
 

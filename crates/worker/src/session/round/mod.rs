@@ -31,6 +31,7 @@ use super::shape::Shape;
 use crate::collective::{Collective, NOT_FINITE};
 pub(crate) use course::{Course, Dealt};
 use preamble::Preamble;
+pub(super) use values::MAX_STASHED;
 
 /// How far a round is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::session::format::Agreement;
 
 /// Results of values kept until the agreement on them comes, which has overtaken them if all is well; what is more is
 /// asked for again.
-const MAX_STASHED: usize = 1024;
+pub(in crate::session) const MAX_STASHED: usize = 1024;
 
 impl OpenRound {
     /// Whether every value can be summed, where no agreement says so before values flow.
