@@ -67,6 +67,7 @@ class Abi(ctypes.Structure):
         ("submit", Submit),
         ("largest_share", ctypes.c_int64),
         ("packs", ctypes.c_uint32),
+        ("exact_bytes", ctypes.c_uint32),
         ("tail", Tail),
     )
 

@@ -52,7 +52,7 @@ class Engine:
     def __post_init__(self) -> None:
         self._submit = Submit(self._take)
         self._tail = Tail(self._write_tail)
-        self._abi = Abi(ABI_VERSION, None, self._submit, self.largest_share, 0, self._tail)
+        self._abi = Abi(ABI_VERSION, None, self._submit, self.largest_share, 0, 0, self._tail)
 
     def capsule(self) -> object:
         new = ctypes.pythonapi.PyCapsule_New

@@ -9,7 +9,8 @@ use wiresum_worker::{Collective as Submitted, Failure, Kind, Participation};
 
 use crate::bytes;
 use crate::engine::{CollectiveError, Engine};
-use crate::tensor::{self, Elements, Encoding, Excess};
+use crate::exact::{ExactOperation, ExactType};
+use crate::tensor::{Coding, Elements, Excess};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
 pub const ABI_VERSION: u32 = 10;
@@ -116,6 +117,8 @@ pub struct EngineAbi {
     pub largest_share: i64,
     /// Whether elements may become numbers of 8 bits: 1 if so, else 0.
     pub packs: u32,
+    /// Bytes of the widest element that is all-reduced without rounding: 4, 2 or 0.
+    pub exact_bytes: u32,
     /// [`tail`].
     pub tail: Option<TailFn>,
 }
@@ -142,14 +145,18 @@ impl EngineAbi {
     pub fn new(engine: &Engine) -> Self {
         let largest_share = engine.largest_share().and_then(|most| most.try_into().ok());
         let packs = engine.packed(ElementType::Float32, Operation::Sum, Excess::Lost).is_some();
+        let is_exact =
+            |element: &ExactType| engine.exact(*element, ExactOperation::Maximum).is_some();
+        let widest = [ExactType::Float32, ExactType::Float16].into_iter().find(is_exact);
+        let exact_bytes = widest.map_or(0, |element| element.width() as u32);
         let engine = std::ptr::from_ref(engine).cast_mut().cast();
-        let largest_share = largest_share.unwrap_or(-1);
         Self {
             version: ABI_VERSION,
             engine,
             submit,
-            largest_share,
+            largest_share: largest_share.unwrap_or(-1),
             packs: packs.into(),
+            exact_bytes,
             tail: Some(tail),
         }
     }
@@ -194,13 +201,11 @@ pub unsafe extern "C" fn tail(
 ) -> u64 {
     // SAFETY: by this function's contract it is valid for the call, or null.
     let engine = unsafe { engine.cast::<Engine>().as_ref() };
-    let (Some(engine), Some(element)) = (engine, element(element_type)) else { return 0 };
-    let encoding = match bits {
-        8 => engine.packed(element, Operation::Sum, Excess::Lost),
-        _ => Some(engine.encoding(element, Operation::Sum)),
+    let (Some(engine), Some(element)) = (engine, ExactType::of_code(element_type)) else {
+        return 0;
     };
-    let (Some(encoding), Ok(elements)) = (encoding, usize::try_from(elements)) else { return 0 };
-    let tail = engine.tail(elements, &encoding);
+    let Ok(elements) = usize::try_from(elements) else { return 0 };
+    let tail = engine.tail(elements, if bits == 8 { 1 } else { engine.width(element) });
     for (at, span) in tail.iter().enumerate().take(room as usize) {
         // SAFETY: by this function's contract there is room.
         unsafe { spans.add(at).write(Span { start: span.start as u64, end: span.end as u64 }) };
@@ -276,12 +281,12 @@ impl Call {
 
     /// What may be cut anywhere, as whoever takes results takes all.
     fn elements(&self) -> Option<Elements> {
-        let Content::Values(encoding) = self.content else { return None };
+        let Content::Values(coding) = self.content else { return None };
         if !is_whole(self.kind) {
             return None;
         }
         // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
-        let elements = unsafe { Elements::new(self.source, self.sink, self.elements, encoding) };
+        let elements = unsafe { Elements::new(self.source, self.sink, self.elements, coding) };
         match self.aside {
             None => Some(elements),
             // SAFETY: as above.
@@ -294,9 +299,9 @@ impl Call {
         // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
         let (source, sink) = unsafe {
             match self.content {
-                Content::Values(encoding) => (
-                    tensor::source(self.source, self.elements, encoding),
-                    tensor::sink(self.sink, self.part, encoding),
+                Content::Values(coding) => (
+                    coding.source(self.source, self.elements, None),
+                    coding.sink(self.sink, self.part, None),
                 ),
                 Content::Bytes(signature) => (
                     bytes::source(self.source, self.elements, signature),
@@ -311,7 +316,7 @@ impl Call {
 /// What a collective is about.
 enum Content {
     /// Elements, and how they become lanes.
-    Values(Encoding),
+    Values(Coding),
     /// Bytes as they are, and what ranks have to say alike of them.
     Bytes(u8),
 }
@@ -329,14 +334,26 @@ fn content(kind: Kind, collective: &Collective, engine: &Engine) -> Option<(Cont
     if kind.is_copy() {
         return Some((Content::Bytes(bytes::SIGNATURE), 1));
     }
-    let element = element(collective.element_type)?;
-    let operation = operation(collective.operation)?;
+    let (Some(element), Some(operation)) =
+        (element(collective.element_type), operation(collective.operation))
+    else {
+        let is_whole = kind == Kind::AllReduce && collective.bits == 0;
+        return if is_whole { exact(collective, engine) } else { None };
+    };
     let encoding = match collective.bits {
         0 => engine.encoding(element, operation),
         8 if is_whole(kind) => engine.packed(element, operation, excess(collective)?)?,
         _ => return None,
     };
-    Some((Content::Values(encoding), element.width()))
+    Some((Content::Values(Coding::Scaled(encoding)), element.width()))
+}
+
+/// Elements that are combined as they are.
+fn exact(collective: &Collective, engine: &Engine) -> Option<(Content, usize)> {
+    let element = ExactType::of_code(collective.element_type)?;
+    let operation = ExactOperation::of_code(collective.operation)?;
+    let exact = engine.exact(element, operation)?;
+    Some((Content::Values(Coding::Exact(exact)), element.width()))
 }
 
 /// Whether whoever takes results takes all.

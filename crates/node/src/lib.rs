@@ -9,6 +9,7 @@ mod carriers;
 pub mod clock;
 mod defect;
 pub mod engine;
+pub mod exact;
 pub mod node;
 pub mod pairs;
 pub mod service;

@@ -6,9 +6,11 @@ use std::ptr::NonNull;
 
 use wiresum_codec::{Element, ElementType, Format, FormatError, Operation, Rounding, bf16, f16};
 use wiresum_protocol::Plan;
+use wiresum_wire::LaneType;
 use wiresum_worker::{Sink, Source};
 
 use crate::aside::Aside;
+use crate::exact::{self, Exact};
 
 /// How the elements of a collective become lanes.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +23,81 @@ pub struct Encoding {
     pub format: Format,
     /// What becomes of what numbers of 8 bits have no room for.
     pub excess: Excess,
+}
+
+/// How elements become lanes.
+#[derive(Clone, Copy, Debug)]
+pub enum Coding {
+    /// As numbers that a shared exponent scales.
+    Scaled(Encoding),
+    /// As they are.
+    Exact(Exact),
+}
+
+impl From<Encoding> for Coding {
+    fn from(encoding: Encoding) -> Self {
+        Self::Scaled(encoding)
+    }
+}
+
+impl Coding {
+    /// Bytes of an element.
+    #[must_use]
+    pub fn element_width(&self) -> usize {
+        match self {
+            Self::Scaled(encoding) => encoding.element.width(),
+            Self::Exact(exact) => exact.element().width(),
+        }
+    }
+
+    /// Bytes of the number that an element becomes.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Scaled(encoding) => encoding.format.width(),
+            Self::Exact(exact) => exact.width(),
+        }
+    }
+
+    /// That of the elements from one on.
+    fn starting_at(self, start: usize) -> Self {
+        match self {
+            Self::Scaled(encoding) => {
+                Self::Scaled(Encoding { excess: encoding.excess.from(start), ..encoding })
+            }
+            Self::Exact(_) => self,
+        }
+    }
+
+    /// # Safety
+    /// As for [`source`] and [`sink`]; there is as much room aside.
+    pub(crate) unsafe fn source(
+        self,
+        data: NonNull<u8>,
+        len: usize,
+        aside: Option<Aside>,
+    ) -> Box<dyn Source> {
+        match self {
+            Self::Scaled(encoding) => source_beside(data, len, encoding, aside),
+            // SAFETY: by the contract.
+            Self::Exact(exact) => unsafe { exact::source(data, len, exact, aside) },
+        }
+    }
+
+    /// # Safety
+    /// As above.
+    pub(crate) unsafe fn sink(
+        self,
+        data: NonNull<u8>,
+        len: usize,
+        aside: Option<Aside>,
+    ) -> Box<dyn Sink> {
+        match self {
+            Self::Scaled(encoding) => sink_beside(data, len, encoding, aside),
+            // SAFETY: by the contract.
+            Self::Exact(exact) => unsafe { exact::sink(data, len, exact, aside) },
+        }
+    }
 }
 
 /// What becomes of the part of each value that its number has no room for.
@@ -83,6 +160,13 @@ impl Formats {
     pub fn of_group(self, ranks: u32) -> Self {
         let of = |format: Format| format.of_group(ranks);
         Self { of_four_bytes: of(self.of_four_bytes), of_two_bytes: of(self.of_two_bytes) }
+    }
+
+    /// The lanes of elements of so many bytes.
+    #[must_use]
+    pub fn lanes(&self, width: usize) -> LaneType {
+        let format = if width <= 2 { self.of_two_bytes } else { self.of_four_bytes };
+        format.lanes()
     }
 
     /// How elements of this type become lanes.
@@ -162,7 +246,7 @@ pub struct Elements {
     sink: NonNull<u8>,
     aside: Option<NonNull<u8>>,
     len: usize,
-    encoding: Encoding,
+    coding: Coding,
 }
 
 /// Some of a collective's elements, as source and sink.
@@ -174,7 +258,7 @@ pub(crate) struct Part {
 }
 
 impl Elements {
-    /// The `len` elements at `source`, whose sums go to `sink`.
+    /// The `len` elements at `source`, whose sums go to `sink`; exact ones go to every rank.
     ///
     /// # Safety
     /// As for [`source`] and [`sink`], until all parts are dropped. Where this rank takes no results, nothing needs to be
@@ -184,9 +268,9 @@ impl Elements {
         source: NonNull<u8>,
         sink: NonNull<u8>,
         len: usize,
-        encoding: Encoding,
+        coding: impl Into<Coding>,
     ) -> Self {
-        Self { source, sink, aside: None, len, encoding }
+        Self { source, sink, aside: None, len, coding: coding.into() }
     }
 
     /// The same, whose values are kept at `aside`, byte by byte, when results replace them.
@@ -219,18 +303,17 @@ impl Elements {
     /// Some of them as source and sink. Where this rank takes no results, the sink has no elements.
     pub(crate) fn part(&self, range: Range<usize>, takes: bool) -> Part {
         assert!(range.end <= self.len, "{range:?} of {} elements", self.len);
-        let (width, encoding) = (self.encoding.element.width(), self.encoding);
+        let (width, coding) = (self.coding.element_width(), self.coding);
         let taken = if takes { range.len() } else { 0 };
         // SAFETY: by the contract of `new` there are `len` elements at either place that is used.
         unsafe {
             let values = self.source.add(width * range.start);
             let sums = if takes { self.sink.add(width * range.start) } else { self.sink };
-            let own = Encoding { excess: encoding.excess.from(range.start), ..encoding };
             let kept = self.aside.filter(|_| takes);
             let aside = kept.map(|place| Aside::new(sums, place.add(width * range.start)));
             Part {
-                source: source_beside(values, range.len(), own, aside.clone()),
-                sink: sink_beside(sums, taken, encoding, aside.clone()),
+                source: coding.starting_at(range.start).source(values, range.len(), aside.clone()),
+                sink: coding.sink(sums, taken, aside.clone()),
                 aside,
             }
         }
@@ -341,7 +424,7 @@ impl<T: Element> Sink for Results<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wiresum_codec::{Codec, LaneType};
+    use wiresum_codec::Codec;
 
     fn encoding(operation: Operation, workers: u32) -> Encoding {
         let format = Format::new(Codec::BLOCK, LaneType::I32Le, workers).expect("a format");

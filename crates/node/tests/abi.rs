@@ -33,7 +33,7 @@ fn assertions() -> String {
     same_layout!("wiresum_collective", Collective:
         kind, root, source, sink, elements, element_type, operation, timeout_us, bits, seed, kept, aside, done,
         context);
-    same_layout!("wiresum_engine_abi", EngineAbi: version, engine, submit, largest_share, packs, tail);
+    same_layout!("wiresum_engine_abi", EngineAbi: version, engine, submit, largest_share, packs, exact_bytes, tail);
     same_layout!("wiresum_span", Span: start, end);
     require(format!("WIRESUM_ENGINE_ABI_VERSION == {ABI_VERSION}"));
     for (name, value) in [
@@ -134,11 +134,13 @@ fn what_makes_no_sense_is_ill_formed() {
         ("a misaligned sink", Collective { sink: at(0).wrapping_byte_add(1), ..good }),
         ("no elements", Collective { elements: 0, ..good }),
         ("more elements than memory", Collective { elements: u64::MAX, ..good }),
-        ("a type", Collective { element_type: 3, ..good }),
+        ("a type", Collective { element_type: 6, ..good }),
+        ("an average of integers", Collective { element_type: 3, operation: 1, ..good }),
+        ("a reduce of integers", Collective { kind: reduce, element_type: 3, ..good }),
         ("bits", Collective { bits: 4, ..good }),
         ("parts of 8 bits", Collective { kind: scatter, bits: 8, ..good }),
         ("misaligned room", Collective { bits: 8, kept: misaligned, ..good }),
-        ("an operation", Collective { operation: 2, ..good }),
+        ("an operation", Collective { operation: 4, ..good }),
         ("room aside within the source", Collective { aside: at(1), ..good }),
         ("room aside for a reduce", Collective { kind: reduce, aside: at(10), ..good }),
         ("an overlapping sink", Collective { sink: at(1), ..good }),

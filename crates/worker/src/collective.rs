@@ -56,6 +56,11 @@ pub trait Source: Send {
     /// share one; 4 where bytes are copied. Of sums of parts, as of a reduce-scatter, it is not 1.
     fn width(&self) -> usize;
 
+    /// Whether nodes keep the largest of each lane, instead of the sum; every rank takes all results then.
+    fn keeps_largest(&self) -> bool {
+        false
+    }
+
     /// What this worker proposes as the exponent of a fragment: [`NOT_FINITE`] if an element is not finite, or does
     /// not fit the codec.
     fn exponent(&self, range: Range<usize>) -> i32;

@@ -32,6 +32,7 @@ use wiresum_worker::{Collective, Members, Participation, largest_share};
 
 use crate::aside::Aside;
 use crate::clock::Clock;
+use crate::exact::{Exact, ExactOperation, ExactType};
 use crate::tensor::{Elements, Encoding, Excess, Formats};
 use channel::{Channel, Command, Orders, Submission};
 use checks::{check_absent, check_members};
@@ -251,6 +252,23 @@ impl Engine {
         self.formats.packed(element, operation, excess).ok()
     }
 
+    /// Bytes of the number that an element of this type becomes.
+    #[must_use]
+    pub fn width(&self, element: ExactType) -> usize {
+        self.formats.lanes(element.width()).width()
+    }
+
+    /// How elements of this type become lanes that nodes combine without rounding, in an all-reduce; `None` where lanes are
+    /// too narrow, where sums are sealed or proven, where rounds go on without late workers, and where switches sum.
+    #[must_use]
+    pub fn exact(&self, element: ExactType, operation: ExactOperation) -> Option<Exact> {
+        let job = &self.job.job;
+        let is_plain = !job.sealed && !job.proven && job.rounds.is_none();
+        let is_at_servers = self.job.fabric.is_none();
+        let lanes = self.formats.lanes(element.width());
+        (is_plain && is_at_servers).then(|| Exact::new(element, operation, lanes)).flatten()
+    }
+
     /// Queues a collective that the plan [carries](Self::carries) and returns at once; `done` follows when it
     /// has ended, `timeout` from now at the latest.
     ///
@@ -311,9 +329,9 @@ impl Engine {
     /// Elements of an all-reduce, as numbers of so many bytes, whose results another rank may lack that is not as far; the
     /// same on every rank.
     #[must_use]
-    pub fn tail(&self, elements: usize, encoding: &Encoding) -> Vec<Range<usize>> {
+    pub fn tail(&self, elements: usize, width: usize) -> Vec<Range<usize>> {
         let of_part = |part: Range<usize>| {
-            let tails = wiresum_worker::tail(&self.job, part.len(), encoding.format.width());
+            let tails = wiresum_worker::tail(&self.job, part.len(), width);
             tails.into_iter().map(move |tail| part.start + tail.start..part.start + tail.end)
         };
         self.cuts(elements).into_iter().flat_map(of_part).collect()

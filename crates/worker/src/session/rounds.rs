@@ -254,7 +254,7 @@ impl Rounds {
             round,
             exponent: open.exponent_at(place),
             exchange: open.course.at(place).exchange,
-            format: open.lane_type.flags(),
+            format: open.flags(),
             len: open.len_at(place),
             lane_sum: 0,
         };

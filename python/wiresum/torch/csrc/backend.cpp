@@ -109,6 +109,7 @@ WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chr
     : Backend(inner->getRank(), inner->getSize()), network_(std::move(network)),
       open_gloo_(std::move(open_gloo)), remake_(std::move(remake)), split_(std::move(split)),
       largest_share_(share_limit(network_)), packs_(network_ && network_->engine->packs != 0),
+      exact_bytes_(network_ ? network_->engine->exact_bytes : 0),
       group_(context_for(std::move(inner), network_, std::move(no_network))), timeout_(timeout),
       submissions_(
           std::make_shared<Submissions>(network_ ? network_->engine : nullptr, agreeing_by(open_gloo_))) {
@@ -376,10 +377,12 @@ Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
         const Tensors &outputs = request.outputs.empty() ? request.inputs : request.outputs;
         return decide_share(Reason::Collective, request.inputs, outputs, nullptr, ability());
     }
-    const Reason reason = copies ? decide_copy(request.inputs, request.outputs, ability())
-                                 : decide(request.inputs, request.outputs, request.operation, ability());
+    Ability able = ability();
+    able.exact_bytes = request.kind == WIRESUM_ALL_REDUCE ? exact_bytes_ : 0;
+    const Reason reason = copies ? decide_copy(request.inputs, request.outputs, able)
+                                 : decide(request.inputs, request.outputs, request.operation, able);
     const c10d::ReduceOp *operation = copies ? nullptr : &request.operation;
-    return decide_share(reason, request.inputs, request.outputs, operation, ability());
+    return decide_share(reason, request.inputs, request.outputs, operation, able);
 }
 
 WorkPtr WiresumBackend::carry(Request request, bool is_share) {

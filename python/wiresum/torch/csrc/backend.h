@@ -215,6 +215,7 @@ class WiresumBackend final : public c10d::Backend {
     const Split split_;
     const int64_t largest_share_; // as in Ability; read before the engine is closed
     const bool packs_;            // likewise
+    const int64_t exact_bytes_;   // likewise
     const std::shared_ptr<GroupContext> group_;
     std::atomic<std::chrono::milliseconds> timeout_;
 

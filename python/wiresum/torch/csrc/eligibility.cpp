@@ -16,6 +16,15 @@ bool summable(at::ScalarType type) {
     return type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
 }
 
+// Whether nodes combine such elements without rounding them.
+bool is_exact(at::ScalarType type, const c10d::ReduceOp &operation, const Ability &ability) {
+    const bool is_integer = type == at::kInt || type == at::kChar || type == at::kByte;
+    const bool is_extreme = operation.op_ == c10d::ReduceOp::MIN || operation.op_ == c10d::ReduceOp::MAX;
+    const bool is_known =
+        is_integer ? is_extreme || operation.op_ == c10d::ReduceOp::SUM : summable(type) && is_extreme;
+    return is_known && static_cast<int64_t>(c10::elementSize(type)) <= ability.exact_bytes;
+}
+
 // Whether the elements are where a plain copy reads and writes them.
 bool plain(const at::Tensor &tensor) {
     return tensor.layout() == at::kStrided && !tensor.is_neg() && !tensor.is_conj() &&
@@ -47,12 +56,22 @@ std::optional<Reason> misfit(const std::vector<at::Tensor> &inputs, const std::v
     return std::nullopt;
 }
 
-bool is_too_small(const std::vector<at::Tensor> &inputs, const Ability &ability) {
+int64_t elements_of(const std::vector<at::Tensor> &tensors) {
     int64_t elements = 0;
-    for (const at::Tensor &tensor : inputs) {
+    for (const at::Tensor &tensor : tensors) {
         elements += tensor.numel();
     }
-    return elements < std::max<int64_t>(1, ability.min_elements);
+    return elements;
+}
+
+bool is_too_small(const std::vector<at::Tensor> &inputs, const Ability &ability) {
+    return elements_of(inputs) < std::max<int64_t>(1, ability.min_elements);
+}
+
+// What the packets that open a collective have room for is there after one exchange.
+bool is_share(const std::vector<at::Tensor> &inputs, const Ability &ability) {
+    const auto width = static_cast<int64_t>(c10::elementSize(inputs[0].scalar_type()));
+    return elements_of(inputs) * width <= ability.largest_share;
 }
 
 } // namespace
@@ -62,11 +81,14 @@ Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tenso
     if (const std::optional<Reason> reason = misfit(inputs, outputs)) {
         return *reason;
     }
-    if (!summable(inputs[0].scalar_type())) {
-        return Reason::ElementType;
-    }
-    if (operation.op_ != c10d::ReduceOp::SUM && operation.op_ != c10d::ReduceOp::AVG) {
-        return Reason::Operation;
+    const at::ScalarType type = inputs[0].scalar_type();
+    if (!is_exact(type, operation, ability) || is_share(inputs, ability)) {
+        if (!summable(type)) {
+            return Reason::ElementType;
+        }
+        if (operation.op_ != c10d::ReduceOp::SUM && operation.op_ != c10d::ReduceOp::AVG) {
+            return Reason::Operation;
+        }
     }
     if (is_too_small(inputs, ability)) {
         return Reason::TooSmall;
@@ -89,12 +111,8 @@ Reason decide_share(Reason otherwise, const std::vector<at::Tensor> &inputs,
     if (misfit(inputs, outputs)) {
         return otherwise;
     }
-    int64_t bytes = 0;
-    for (const at::Tensor &tensor : inputs) {
-        bytes += static_cast<int64_t>(tensor.nbytes());
-    }
     const bool is_known = operation == nullptr || is_reducible(inputs[0].scalar_type(), *operation);
-    return is_known && bytes <= ability.largest_share ? Reason::Shared : otherwise;
+    return is_known && is_share(inputs, ability) ? Reason::Shared : otherwise;
 }
 
 Reason decide_copy(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
@@ -139,13 +157,28 @@ wiresum_element_type element_type_of(at::ScalarType type) {
         return WIRESUM_FLOAT16;
     case at::kBFloat16:
         return WIRESUM_BFLOAT16;
+    case at::kInt:
+        return WIRESUM_INT32;
+    case at::kChar:
+        return WIRESUM_INT8;
+    case at::kByte:
+        return WIRESUM_UINT8;
     default:
         return WIRESUM_FLOAT32;
     }
 }
 
 wiresum_operation operation_of(const c10d::ReduceOp &operation) {
-    return operation.op_ == c10d::ReduceOp::AVG ? WIRESUM_AVERAGE : WIRESUM_SUM;
+    switch (operation.op_) {
+    case c10d::ReduceOp::AVG:
+        return WIRESUM_AVERAGE;
+    case c10d::ReduceOp::MIN:
+        return WIRESUM_MINIMUM;
+    case c10d::ReduceOp::MAX:
+        return WIRESUM_MAXIMUM;
+    default:
+        return WIRESUM_SUM;
+    }
 }
 
 } // namespace wiresum

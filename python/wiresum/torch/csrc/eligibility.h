@@ -29,6 +29,7 @@ struct Ability {
     LaneBytes lane_bytes; // of an element on its way
     int64_t largest_share =
         -1; // bytes of a rank's in the packets that open a collective; -1 where there are none
+    int64_t exact_bytes = 0; // of the widest element that is all-reduced without rounding
 };
 
 // What a sparse all-reduce would move down each link.
@@ -39,8 +40,8 @@ struct RowTraffic {
     int64_t width;       // elements in a row
 };
 
-// Reason::Summed if the network can sum these inputs together and write results to these outputs, else why
-// not.
+// Reason::Summed if the network can sum these inputs together and write results to these outputs, or find
+// their extremes, else why not.
 Reason decide(const std::vector<at::Tensor> &inputs, const std::vector<at::Tensor> &outputs,
               const c10d::ReduceOp &operation, const Ability &ability);
 

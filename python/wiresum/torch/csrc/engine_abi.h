@@ -29,8 +29,17 @@ enum wiresum_kind {
     WIRESUM_SMALL_GATHER = 11,
     WIRESUM_SMALL_SCATTER = 12 /* whoever is not the root passes N zeros */
 };
-enum wiresum_element_type { WIRESUM_FLOAT32 = 0, WIRESUM_FLOAT16 = 1, WIRESUM_BFLOAT16 = 2 };
-enum wiresum_operation { WIRESUM_SUM = 0, WIRESUM_AVERAGE = 1 };
+/* Integers are summed modulo 2 to the number of their bits. They, and extremes, are for all-reduces whose
+ * elements have at most `exact_bytes`; there are no averages of integers. */
+enum wiresum_element_type {
+    WIRESUM_FLOAT32 = 0,
+    WIRESUM_FLOAT16 = 1,
+    WIRESUM_BFLOAT16 = 2,
+    WIRESUM_INT32 = 3,
+    WIRESUM_INT8 = 4,
+    WIRESUM_UINT8 = 5
+};
+enum wiresum_operation { WIRESUM_SUM = 0, WIRESUM_AVERAGE = 1, WIRESUM_MINIMUM = 2, WIRESUM_MAXIMUM = 3 };
 
 /* How a collective ended. */
 enum wiresum_outcome {
@@ -95,6 +104,7 @@ struct wiresum_engine_abi {
     int32_t (*submit)(void *engine, const struct wiresum_collective *collective);
     int64_t largest_share; /* most bytes of a rank's share; -1 where the engine takes none */
     uint32_t packs;        /* whether elements may become numbers of 8 bits: 1 if so, else 0 */
+    uint32_t exact_bytes;  /* of the widest element that is all-reduced without rounding; 0 if none is */
     /* Which results of an all-reduce a rank may lack that is not as far as another one; the same on every
      * rank. Returns their number, and writes at most `room` of them. Null if any may be missing. */
     uint64_t (*tail)(void *engine, uint64_t elements, uint32_t element_type, uint32_t bits,

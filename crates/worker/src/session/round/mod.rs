@@ -19,7 +19,7 @@ mod values;
 use std::ops::Range;
 
 use wiresum_protocol::Time;
-use wiresum_wire::{LaneType, Round};
+use wiresum_wire::{Flags, LaneType, Round};
 
 use super::failure::Failure;
 use super::forecast::{self, Forecaster};
@@ -173,6 +173,12 @@ impl OpenRound {
             self.give(fragment, exponent, &lanes);
         }
         Ok(())
+    }
+
+    /// How nodes read the lanes of its values, and combine them.
+    pub fn flags(&self) -> Flags {
+        let flags = self.lane_type.flags();
+        if self.collective.source.keeps_largest() { flags.with(Flags::MAXIMUM) } else { flags }
     }
 
     /// Value fragments without a result.
