@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from wiresum.circuits.device import (
+    Changes,
     Connection,
     Driver,
     Pair,
     PortState,
     Reading,
     State,
+    Teller,
     both_ways,
     check_pairs,
     natural,
@@ -28,6 +30,8 @@ ATTEMPTS = 3
 of a batch does the rest when asked again; more than that is a device that does not obey."""
 POLL_S = 0.002
 """Seconds between two questions whether there is light: a tenth of the darkness of a fast MEMS switch."""
+MOST_SILENT_S = 0.25
+"""Seconds until a device that tells of changes is asked all the same, as one of them may have been lost."""
 PATIENCE_S = 5.0
 """Seconds after which a circuit without light has failed. No driver expects more than 0.2 s."""
 
@@ -87,26 +91,72 @@ def watch(
     patience_s: float = PATIENCE_S,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[float, str, PortState]]:
     """Follows ports until each has light or has failed: yields seconds, port and state at every change.
 
-    A port without light after `patience_s` has failed, whatever the device says of it.
+    A device that tells of changes is read after each; others are asked again and again. A port without light after
+    `patience_s` has failed, whatever the device says of it.
+
+    Args:
+        driver: of the device.
+        ports: which are followed.
+        patience_s: seconds until a port without light has failed.
+        clock: seconds.
+        sleep: between two questions.
+        tell: hears why a device that could tell of changes is asked instead.
     """
     began_s = clock()
     seen: dict[str, PortState] = {}
-    while True:
-        states = _retried(driver.read).states
-        elapsed_s = clock() - began_s
-        for port in sorted(ports, key=natural):
-            state = states.get(port, PortState(State.FAILED, "the device does not list it"))
-            if elapsed_s > patience_s and state.state in {State.DARK, State.TUNING}:
-                state = PortState(State.FAILED, f"{state.state} after {patience_s:g} s")
-            if seen.get(port) != state:
-                seen[port] = state
-                yield elapsed_s, port, state
-        if all(state.state in {State.LIT, State.FAILED} for state in seen.values()):
+    # Listens before it reads, so that no change falls between.
+    with _News(driver, sleep, tell) as news:
+        while True:
+            states = _retried(driver.read).states
+            elapsed_s = clock() - began_s
+            for port in sorted(ports, key=natural):
+                state = states.get(port, PortState(State.FAILED, "the device does not list it"))
+                if elapsed_s > patience_s and state.state in {State.DARK, State.TUNING}:
+                    state = PortState(State.FAILED, f"{state.state} after {patience_s:g} s")
+                if seen.get(port) != state:
+                    seen[port] = state
+                    yield elapsed_s, port, state
+            if all(state.state in {State.LIT, State.FAILED} for state in seen.values()):
+                return
+            news.wait(patience_s - elapsed_s)
+
+
+class _News:
+    """The time between two readings: until a device tells of a change, or a moment where it does not tell."""
+
+    def __init__(self, driver: Driver, sleep: Callable[[float], None], tell: Callable[[str], None]) -> None:
+        self._sleep, self._tell = sleep, tell
+        self._changes: Changes | None = None
+        try:
+            self._changes = driver.changes() if isinstance(driver, Teller) else None
+        except CircuitError as refused:
+            self._ask_instead(refused)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._changes is not None:
+            self._changes.close()
+
+    def wait(self, left_s: float) -> None:
+        """Returns when it is time to read, at the latest a moment after so many seconds."""
+        if self._changes is None:
+            self._sleep(POLL_S)
             return
-        sleep(POLL_S)
+        try:
+            self._changes.wait(min(MOST_SILENT_S, max(POLL_S, left_s)))
+        except CircuitSessionError as ended:
+            self._changes = None
+            self._ask_instead(ended)
+
+    def _ask_instead(self, why: CircuitError) -> None:
+        self._tell(f"{why}; the device is asked every {POLL_S * 1e3:g} ms instead")
 
 
 def wait_for_light(driver: Driver, pairs: Collection[Pair], probe: Callable[[Pair], bool] | None = None) -> None:

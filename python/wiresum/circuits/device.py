@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from wiresum.errors import CircuitError
 
@@ -106,6 +106,33 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Ends the session. What is connected stays."""
+
+
+class Changes(Protocol):
+    """What a device tells by itself."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Returns when the device has told of a change since the last call, or after a time.
+
+        Raises:
+            CircuitSessionError: it will tell nothing more.
+        """
+
+    def close(self) -> None:
+        """Listens no more."""
+
+
+@runtime_checkable
+class Teller(Protocol):
+    """A driver whose device may tell of changes by itself."""
+
+    def changes(self) -> Changes | None:
+        """Listens to changes of ports from now on; None where the device has refused that before.
+
+        Raises:
+            CircuitSessionError: no answer, or none that makes sense.
+            CircuitError: the device refuses, said once; the message says why.
+        """
 
 
 def both_ways(pairs: Iterable[Pair]) -> frozenset[Connection]:

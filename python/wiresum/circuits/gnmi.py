@@ -22,7 +22,10 @@ try:
 except ImportError as missing:
     raise SupportError(f"gNMI needs gRPC ({missing}); install it with `pip install 'wiresum[gnmi]'`") from None
 
-__all__ = ["JSON_IETF", "METHODS", "SERVICE", "content", "grpc", "new", "parsed", "path", "shown", "typed"]
+__all__ = [
+    "JSON_IETF", "METHODS", "ON_CHANGE", "SAMPLE", "SERVICE", "STREAM", "SUBSCRIBE", "content", "grpc", "new", "parsed",
+    "path", "shown", "typed",
+]  # fmt: skip
 
 PACKAGE = "gnmi"
 SERVICE = "gnmi.gNMI"
@@ -31,10 +34,16 @@ ENUMS: Mapping[str, Sequence[str]] = {
     "Encoding": ("JSON", "BYTES", "PROTO", "ASCII", "JSON_IETF"),
     "DataType": ("ALL", "CONFIG", "STATE", "OPERATIONAL"),
     "Operation": ("INVALID", "DELETE", "REPLACE", "UPDATE"),
+    "Mode": ("STREAM", "ONCE", "POLL"),
+    "SubscriptionMode": ("TARGET_DEFINED", "ON_CHANGE", "SAMPLE"),
 }
 """Values by their numbers, from 0."""
 JSON_IETF = ENUMS["Encoding"].index("JSON_IETF")
 """The encoding in which SONiC shows and takes tables."""
+STREAM = ENUMS["Mode"].index("STREAM")
+"""The mode of subscriptions that last."""
+ON_CHANGE, SAMPLE = (ENUMS["SubscriptionMode"].index(name) for name in ("ON_CHANGE", "SAMPLE"))
+"""When a device tells of a path: when it has changed, or from time to time."""
 
 MESSAGES: Mapping[str, Mapping[str, tuple[int, str]]] = {
     "PathElem": {"name": (1, "string"), "key": (2, "repeated KeyEntry")},
@@ -65,6 +74,21 @@ MESSAGES: Mapping[str, Mapping[str, tuple[int, str]]] = {
     },
     "SetResponse": {"prefix": (1, "Path"), "response": (2, "repeated UpdateResult"), "timestamp": (4, "int64")},
     "UpdateResult": {"path": (2, "Path"), "op": (4, "Operation")},
+    "Subscription": {
+        "path": (1, "Path"),
+        "mode": (2, "SubscriptionMode"),
+        "sample_interval": (3, "uint64"),
+        "suppress_redundant": (4, "bool"),
+    },
+    "SubscriptionList": {
+        "prefix": (1, "Path"),
+        "subscription": (2, "repeated Subscription"),
+        "mode": (5, "Mode"),
+        "encoding": (8, "Encoding"),
+        "updates_only": (9, "bool"),
+    },
+    "SubscribeRequest": {"subscribe": (1, "SubscriptionList")},
+    "SubscribeResponse": {"update": (1, "Notification"), "sync_response": (3, "bool")},
 }
 """Messages with their fields: number on the wire, and type."""
 
@@ -74,6 +98,8 @@ METHODS: Mapping[str, tuple[str, str]] = {
     "Set": ("SetRequest", "SetResponse"),
 }
 """Calls, each with the messages of question and answer."""
+SUBSCRIBE = ("SubscribeRequest", "SubscribeResponse")
+"""Messages of the call Subscribe, which has a stream of them each way."""
 
 _Field = descriptor_pb2.FieldDescriptorProto
 

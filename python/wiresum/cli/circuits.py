@@ -111,7 +111,7 @@ def watch(
 
     def ask(device: Driver) -> None:
         joined = {port for connection in device.read().connections for port in connection}
-        for seconds, port, state in follow(device, ports.split(",") if ports else joined):
+        for seconds, port, state in follow(device, ports.split(",") if ports else joined, tell=note):
             if as_json:
                 line = {"seconds": round(seconds, 6), "port": port, "state": state.state, "reason": state.reason}
                 print(json.dumps(line), flush=True)

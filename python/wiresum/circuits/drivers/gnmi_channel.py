@@ -9,19 +9,17 @@ that is not its address, `?insecure=yes` does without TLS. The user is in the ad
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from wiresum.circuits.drivers.address import Address
+from wiresum.circuits.drivers.gnmi_changes import GnmiChanges, as_error
 from wiresum.circuits.drivers.session import MAX_ANSWER_BYTES, patience, understood
 from wiresum.circuits.gnmi import JSON_IETF, METHODS, SERVICE, grpc, new, parsed
 from wiresum.errors import CircuitError, CircuitSessionError
 
 PASSWORD = "WIRESUM_GNMI_PASSWORD"
-MOST_SHOWN = 200
-"""Characters of a device's reason that an error shows."""
-ENDED = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL", "DATA_LOSS", "RESOURCE_EXHAUSTED"})
-"""Codes of calls whose session has ended; with all others a device has answered, and refuses."""
 OPTIONS = (
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
     # Channels would otherwise share a connection, and wait together after it has broken.
@@ -64,14 +62,34 @@ class GnmiChannel:
         try:
             data = self._call(method, request.SerializeToString())
         except grpc.RpcError as failed:
-            code, details = failed.code().name, " ".join((failed.details() or "").split())[:MOST_SHOWN]
-            if code == "NOT_FOUND" and nothing is not None:
+            if failed.code().name == "NOT_FOUND" and nothing is not None:
                 return nothing
-            if code not in ENDED:
-                raise CircuitError(f"{self._name} refuses {method}: {code} {details}") from None
-            self.close()
-            raise CircuitSessionError(f"{self._name}: {code} {details}; {self._hint()}") from None
+            error = as_error(self._name, method, failed, self._hint())
+            if isinstance(error, CircuitSessionError):
+                self.close()
+            raise error from None
         return understood(self._name, lambda: parsed(METHODS[method][1], data))
+
+    def listen(self, request: Any) -> GnmiChanges:
+        """A subscription, once the device has told all that is there.
+
+        Args:
+            request: for it.
+
+        Raises:
+            CircuitSessionError: no answer, or none that makes sense.
+            CircuitError: the device refuses.
+        """
+        if self._channel is None:
+            self._open()
+        call = self._channel.stream_stream(f"/{SERVICE}/Subscribe")
+        changes = GnmiChanges(self._name, partial(call, metadata=self._login), request)
+        try:
+            changes.await_all(self._timeout_s)
+        except CircuitError:
+            changes.close()
+            raise
+        return changes
 
     def close(self) -> None:
         """Ends it."""

@@ -4,6 +4,10 @@ A path is `/CONFIG_DB/localhost/TABLE/KEY` with the origin `sonic-db`. An order 
 which the device makes one patch of its configuration, done as a whole or not at all, and saved. All paths of a Get are
 of one database, so a reading takes two. A table without rows is not found, as is whatever else goes wrong in a Get: if
 connections are not found, the second Get tells whether the device can read its tables at all.
+
+The device tells of changes of ports by Subscribe: when a row of their table changes, or, where it refuses that, by
+samples that leave out what is as before. SONiC's own server takes no sample intervals as short as this one, so a device
+that refuses both is asked again and again.
 """
 
 from __future__ import annotations
@@ -11,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from wiresum.circuits.device import Connection, Description, Reading
+from wiresum.circuits.device import Changes, Connection, Description, Reading
 from wiresum.circuits.drivers.address import Address
 from wiresum.circuits.drivers.gnmi_channel import GnmiChannel
 from wiresum.circuits.drivers.session import understood
-from wiresum.circuits.gnmi import JSON_IETF, content, new, path, typed
+from wiresum.circuits.gnmi import JSON_IETF, ON_CHANGE, SAMPLE, STREAM, content, new, path, typed
 from wiresum.circuits.sonic_tables import (
     CONFIG,
     CROSS_CONNECTS,
@@ -28,17 +32,21 @@ from wiresum.circuits.sonic_tables import (
     reading,
     row,
 )
+from wiresum.errors import CircuitError, CircuitSessionError
 
 ORIGIN, INSTANCE = "sonic-db", "localhost"
 """Origin of paths that name tables of Redis, and the only instance of a device that has one."""
+SAMPLE_NS = 10_000_000
+"""Time between two samples: more would tell of light later than the questions that they replace."""
 
 
 class SonicGnmi:
-    """Gets and Sets over one channel."""
+    """Gets and Sets over one channel, and a subscription while somebody listens."""
 
     def __init__(self, address: Address) -> None:
         self._name = address.name
         self._channel = GnmiChannel(address)
+        self._tells = True
 
     def describe(self) -> Description:
         """The ports of the configuration."""
@@ -55,6 +63,26 @@ class SonicGnmi:
         updated = [new("Update", path=_row_of(one), val=typed(row(one))) for one in sorted(add)]
         self._channel.ask("Set", new("SetRequest", delete=deleted, update=updated))
 
+    def changes(self) -> Changes | None:
+        """Listens to changes of ports: when there are some, or by samples; None where both have been refused before.
+
+        Raises:
+            CircuitSessionError: no answer, or none that makes sense.
+            CircuitError: the device refuses both.
+        """
+        if not self._tells:
+            return None
+        reasons = []
+        for mode in (ON_CHANGE, SAMPLE):
+            try:
+                return self._channel.listen(_subscription(mode))
+            except CircuitSessionError:
+                raise
+            except CircuitError as refused:
+                reasons.append(str(refused))
+        self._tells = False
+        raise CircuitError("; ".join(dict.fromkeys(reasons)))
+
     def close(self) -> None:
         """Ends the session; what is connected stays."""
         self._channel.close()
@@ -63,6 +91,16 @@ class SonicGnmi:
         request = new("GetRequest", path=[path(ORIGIN, database, INSTANCE, name)], encoding=JSON_IETF)
         answer = self._channel.ask("Get", request, new("GetResponse") if may_be_empty else None)
         return understood(self._name, lambda: _rows(answer))
+
+
+def _subscription(mode: int) -> Any:
+    """A request to be told of the states of ports."""
+    sampled = {"sample_interval": SAMPLE_NS, "suppress_redundant": True} if mode == SAMPLE else {}
+    ports = new("Subscription", path=path(ORIGIN, STATE, INSTANCE, PORT_STATES), mode=mode, **sampled)
+    return new(
+        "SubscribeRequest",
+        subscribe=new("SubscriptionList", subscription=[ports], mode=STREAM, encoding=JSON_IETF),
+    )
 
 
 def _row_of(connection: Connection) -> Any:

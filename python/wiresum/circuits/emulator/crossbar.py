@@ -134,6 +134,11 @@ class Crossbar:
         lit_s = max(beam.tuning_s + self.settle_s for _, beam in own)
         return PortState(State.LIT if now_s >= lit_s else State.TUNING)
 
+    def version(self, now_s: float) -> tuple[object, ...]:
+        """Changes whenever a reading may, and is found sooner."""
+        moments = (at_s for beam in self.beams.values() for at_s in (beam.tuning_s, beam.tuning_s + self.settle_s))
+        return self.generation, sum(now_s >= at_s for at_s in moments), *self.faults.failing.items()
+
     def passes(self, now_s: float, port: str) -> str | None:
         """Where traffic that enters by a port leaves; None where it meets darkness."""
         beam = self.beams.get(port)

@@ -1,4 +1,4 @@
-"""gNMI as SONiC's switches speak it: Capabilities, Get of tables, Set of cross-connects; no Subscribe, no TLS.
+"""gNMI as SONiC's switches speak it: Capabilities, Get of tables, Set of cross-connects, Subscribe; no TLS.
 
 Calls come in gRPC's threads, and are answered in the thread of all other protocols.
 """
@@ -6,12 +6,13 @@ Calls come in gRPC's threads, and are answered in the thread of all other protoc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any, NoReturn
 
 from wiresum.circuits.device import Connection
 from wiresum.circuits.drivers.sonic_gnmi import INSTANCE, ORIGIN
+from wiresum.circuits.emulator.gnmi_stream import RefusedError, stream
 from wiresum.circuits.emulator.server import Device, EndedError, answered
 from wiresum.circuits.emulator.sonic_tables import check_sides, connection_of, table
 from wiresum.circuits.gnmi import JSON_IETF, METHODS, SERVICE, content, grpc, new, parsed, shown, typed
@@ -27,14 +28,6 @@ ALL, DELETE, REPLACE, UPDATE = 0, 1, 2, 3
 """Type of data that SONiC shows, and operations."""
 ROW = 2
 """Names of a row: its table's, and its key."""
-
-
-class RefusedError(Exception):
-    """A call that is answered with an error: code of gRPC, and why."""
-
-    def __init__(self, code: str, why: object) -> None:
-        super().__init__(str(why))
-        self.code = grpc.StatusCode[code]
 
 
 async def serve(device: Device, host: str, port: int, credentials: Any = None) -> Server:
@@ -60,6 +53,7 @@ class Server:
         self.options: Mapping[str, str] = {} if credentials else {"insecure": "yes"}
         self._server = grpc.server(ThreadPoolExecutor(CALLS, "gnmi"), options=[("grpc.so_reuseport", 0)])
         calls = {method: grpc.unary_unary_rpc_method_handler(self._caller(method)) for method in METHODS}
+        calls["Subscribe"] = grpc.stream_stream_rpc_method_handler(self._subscribe)
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, calls)])
         try:
             bind = self._server.add_secure_port if credentials else self._server.add_insecure_port
@@ -80,11 +74,19 @@ class Server:
             try:
                 return work.result()
             except RefusedError as refused:
-                _refuse(context, refused.code, str(refused))
+                _refuse(context, grpc.StatusCode[refused.code], str(refused))
             except (EndedError, CancelledError):
                 _refuse(context, grpc.StatusCode.UNAVAILABLE, "the device has ended the session")
 
         return call
+
+    def _subscribe(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """A subscription. Faults of sessions befall calls alone."""
+        try:
+            _require_login(dict(context.invocation_metadata()))
+            yield from stream(self._device, self._loop, _located, requests, context)
+        except RefusedError as refused:
+            _refuse(context, grpc.StatusCode[refused.code], str(refused))
 
     async def _answer(self, method: str, data: bytes, metadata: Mapping[str, str]) -> bytes:
         question, answer = METHODS[method]
@@ -92,7 +94,7 @@ class Server:
         try:
             told, _ = await answered(self._device, lambda: _handle(self._device, method, data, metadata))
         except RefusedError as refused:
-            self._device.tap("<", f"{refused.code.name}: {refused}".encode())
+            self._device.tap("<", f"{refused.code}: {refused}".encode())
             raise
         self._device.tap("<", shown(answer, told))
         return told
@@ -104,8 +106,7 @@ def _refuse(context: Any, code: Any, why: str) -> NoReturn:
 
 
 def _handle(device: Device, method: str, data: bytes, metadata: Mapping[str, str]) -> bytes:
-    if "username" in metadata and any(metadata.get(name) != known for name, known in LOGIN.items()):
-        raise RefusedError("UNAUTHENTICATED", "Invalid Password")
+    _require_login(metadata)
     do: Callable[[Device, Any], Any] = {"Capabilities": _capabilities, "Get": _get, "Set": _set}[method]
     try:
         return bytes(do(device, parsed(METHODS[method][0], data)).SerializeToString())
@@ -113,6 +114,11 @@ def _handle(device: Device, method: str, data: bytes, metadata: Mapping[str, str
         raise RefusedError("UNKNOWN", conflict) from None
     except (ValueError, LookupError, TypeError, AttributeError) as strange:
         raise RefusedError("INVALID_ARGUMENT", f"{type(strange).__name__}: {strange}") from None
+
+
+def _require_login(metadata: Mapping[str, str]) -> None:
+    if "username" in metadata and any(metadata.get(name) != known for name, known in LOGIN.items()):
+        raise RefusedError("UNAUTHENTICATED", "Invalid Password")
 
 
 def _capabilities(_: Device, __: Any) -> Any:
