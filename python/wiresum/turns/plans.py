@@ -2,7 +2,8 @@
 
 A timetable counts: so many circuits between two units, so many places at a switch. A job keeps what it is given here
 for as long as it runs, as its workers would have to join again otherwise: its circuits are the oldest ones between its
-units, and circuits that go are the youngest.
+units, and circuits that go are the youngest. Where a circuit would then have more to carry than it can, `dealing`
+says who has which, and which go.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ from wiresum.plan.schedule import FORMAT, Interval, Schedule
 from wiresum.plan.shared import SharedNetwork
 from wiresum.schedule.model import Interval as Slot
 from wiresum.schedule.model import Rate, Timetable
-from wiresum.topology.circuits import between
+from wiresum.topology.circuits import between, fibres
 from wiresum.topology.model import Topology
 from wiresum.topology.optical import Circuit
 from wiresum.turns.darkness import dark_s, darkened
+from wiresum.turns.dealing import Deal, Need, deal
 from wiresum.turns.maker import PlanMaker, free_segment
-from wiresum.turns.sharing import links_of
+from wiresum.turns.sharing import capacity_bps, links_of
 from wiresum.turns.shifts import interleaved
 from wiresum.workload.model import Workload, WorkloadJob
 
 GOODPUT = 0.92
 """Part of a cable's rate that carries gradients: packets of 728 values have 3 % of headers, the rest is room for what
 comes and goes in a queue."""
+SLACK = 1e-6
+"""Part of a circuit's rate that rounding explains."""
 LEAST_SENDING = 0.1
 """Part of an iteration in which a job sends, at least: one that computes for longer is late anyway, and its links
 limit it."""
@@ -100,8 +104,14 @@ def assigned(timetable: Timetable, topology: Topology, workload: Workload, engin
     Raises:
         ScheduleError: the timetable is for other jobs, or a job cannot run as it says; the message names it.
     """
-    network = SharedNetwork(topology, _lit(timetable.intervals, topology), engine)
-    return Assigned(network, _Conversion(timetable, workload, network).intervals())
+
+    def converted(deals: Mapping[frozenset[str], Deal]) -> tuple[Assigned, dict[frozenset[str], Deal]]:
+        network = SharedNetwork(topology, _lit(timetable.intervals, topology, deals), engine)
+        conversion = _Conversion(timetable, workload, network, deals)
+        return Assigned(network, conversion.intervals()), conversion.better_deals()
+
+    found, deals = converted({})
+    return converted(deals)[0] if deals else found
 
 
 def as_schedule(timetable: Timetable, topology: Topology, workload: Workload, engine: SwitchEngine = "udp") -> Schedule:
@@ -114,12 +124,20 @@ def as_schedule(timetable: Timetable, topology: Topology, workload: Workload, en
     return Schedule.model_validate({"format": FORMAT, "intervals": intervals})
 
 
-def _lit(intervals: Sequence[Slot], topology: Topology) -> list[list[Circuit]]:
-    """Circuits of each interval, the oldest first."""
+def _lit(intervals: Sequence[Slot], topology: Topology, deals: Mapping[frozenset[str], Deal]) -> list[list[Circuit]]:
+    """Circuits of each interval, the oldest first; the youngest go first, except where a deal says others."""
+    unit = {fibre.link.id: fibre.unit for fibre in fibres(topology)}
     lit: list[list[Circuit]] = [[]]
-    for interval in intervals:
+    for index, interval in enumerate(intervals):
+        positions: Counter[frozenset[str]] = Counter()
+        stay = []
+        for circuit in lit[-1]:
+            pair = frozenset(unit[link] for link in circuit.links)
+            if pair not in deals or deals[pair].stays(index, positions[pair]):
+                stay.append(circuit)
+            positions[pair] += 1
         wanted = {frozenset(one.between): one.circuits for one in interval.circuits}
-        lit.append(between(topology, wanted, lit[-1]))
+        lit.append(between(topology, wanted, stay))
     return lit[1:]
 
 
@@ -142,13 +160,20 @@ class _Run:
 
 
 class _Conversion:
-    def __init__(self, timetable: Timetable, workload: Workload, network: SharedNetwork) -> None:
+    def __init__(
+        self,
+        timetable: Timetable,
+        workload: Workload,
+        network: SharedNetwork,
+        deals: Mapping[frozenset[str], Deal],
+    ) -> None:
         self._slots = timetable.intervals
-        self._network = network
+        self._network, self._deals = network, deals
         self._maker = PlanMaker(workload, network)
         self._runs = self._find_runs()
         self._rates = self._find_rates()
         self._circuit_load: defaultdict[str, list[float]] = defaultdict(lambda: [0.0] * len(self._slots))
+        self._needs: defaultdict[frozenset[str], list[Need]] = defaultdict(list)
         self._pairs = [between_units(network, circuits) for circuits in network.lit]
         lit = [set[str](), *(set(map(network.name, circuits)) for circuits in network.lit)]
         self._dark = [darkened(network, before, now) for before, now in pairwise(lit)]
@@ -202,11 +227,34 @@ class _Conversion:
             lambda units: self._segment(number, run, units),
         )
 
-    def _circuit(self, number: int, run: _Run, pair: frozenset[str]) -> str:
-        """The least loaded of those between two units that are there as long as the job runs; the youngest of equals.
+    def better_deals(self) -> dict[frozenset[str], Deal]:
+        """Deals for pairs of units where a circuit has more to carry than it can, as far as some were found."""
+        found = {pair: self._better_deal(pair) for pair in self._needs if pair not in self._deals}
+        return {pair: deal for pair, deal in found.items() if deal is not None}
 
-        Older ones are left to jobs that run for longer.
+    def _better_deal(self, pair: frozenset[str]) -> Deal | None:
+        counts = [len(circuits.get(pair, [])) for circuits in self._pairs]
+        links = {link for circuits in self._pairs for link in circuits.get(pair, [])}
+        bps = min(capacity_bps(self._network, link) for link in links)
+        # Some timetables leave no room for headers.
+        fullest = max(
+            sum(need.bps.get(i, 0.0) for need in self._needs[pair]) / max(count, 1) for i, count in enumerate(counts)
+        )
+        most_bps = (1 + SLACK) * (GOODPUT * bps if fullest <= (1 + SLACK) * GOODPUT * bps else bps)
+        if all(load <= most_bps for link in links for load in self._circuit_load[link]):
+            return None
+        return deal(counts, self._needs[pair], most_bps)
+
+    def _circuit(self, number: int, run: _Run, pair: frozenset[str]) -> str:
+        """What the pair's deal says, or the least loaded circuit that is there as long as the job runs.
+
+        The youngest of equals leaves older ones to jobs that run for longer.
         """
+        needs = self._needs[pair]
+        needs.append(Need(run.first, run.last, self._rates[number]))
+        if pair in self._deals:
+            position = self._deals[pair].lit[run.first].index(self._deals[pair].chosen[len(needs) - 1])
+            return self._pairs[run.first][pair][position]
         least = min(len(self._pairs[index].get(pair, [])) for index in range(run.first, run.last + 1))
         if not least:
             raise ScheduleError(f"job {number} has no circuit between {' and '.join(sorted(pair))} in one of its slots")
