@@ -6,7 +6,7 @@ use wiresum_netem::Rng;
 use wiresum_schedule::problem::Problem;
 use wiresum_schedule::{
     Before, Circuits as Lit, Darkens, Flow, INSTANCE_FORMAT, Instance, Job, Options, SCHEDULERS,
-    ScheduleError, Star, Timetable, Traffic, Unit, schedule,
+    ScheduleError, Star, Timetable, Traffic, Unit, schedule, slots,
 };
 
 use super::pace::Pace;
@@ -18,7 +18,8 @@ use crate::{Record, SimulationError};
 const SLOT: f64 = 1e9;
 /// Simulated completion over planned, less 1.
 const APART: f64 = 0.01;
-/// Schedules of all seeds and schedulers that darkness may make a slot late, or leave short of bytes.
+/// Schedules of all seeds and schedulers that darkness may make a slot late, or leave short of bytes: four of seed 21, by
+/// `turns`, `fcfs`, `sincronia` and `k-core`.
 const SELDOM: usize = 4;
 
 fn instance(units: usize, ports: u32, places: u32, jobs: Vec<Job>) -> Instance {
@@ -64,18 +65,18 @@ fn random(seed: u64) -> Instance {
     let units = 4 + below(3) as usize;
     let jobs = (1..=10 + below(20) as u32).map(|id| {
         let [home, server, other] = [(); 3].map(|()| below(units as u64) as usize);
-        let slots = 0.05 + below(100) as f64 / 200.0;
+        let length = 0.05 + below(100) as f64 / 200.0;
         let mut job = match below(4) {
-            0 if home != other => star(id, &[(home, 2), (other, 2)], server, slots),
+            0 if home != other => star(id, &[(home, 2), (other, 2)], server, length),
             1 => {
                 let flow = |to: usize| {
                     let [from, to] = [home, to].map(|unit| format!("u{unit}"));
-                    Flow { from, to, bytes: 4.0 * slots * SLOT, via: None }
+                    Flow { from, to, bytes: 4.0 * length * SLOT, via: None }
                 };
                 let traffic = Traffic::Flows(vec![flow(server), flow((server + 1) % units)]);
-                Job { traffic, ..star(id, &[], server, slots) }
+                Job { traffic, ..star(id, &[], server, length) }
             }
-            _ => star(id, &[(home, 2 + below(7) as u32)], server, slots),
+            _ => star(id, &[(home, 2 + below(7) as u32)], server, length),
         };
         job.arrival_s = below(40) as f64 / 10.0;
         job
@@ -120,6 +121,24 @@ fn simulated(circuits: &Circuits) -> Result<(f64, BTreeMap<String, u64>), Simula
     Ok((at, counters))
 }
 
+/// Bytes of shares at the full rate of a transfer's own links, over circuits that are all new: for as long as these are
+/// dark it cannot send, and has nothing to make up for it with. A timetable counts darkness of circuits alone, so it
+/// promises these bytes too early.
+fn cut_short(instance: &Instance, timetable: &Timetable) -> f64 {
+    let problem = Problem::new(instance, true).expect("a problem");
+    let (mut before, mut cut) = (problem.before.clone(), 0.0);
+    for slot in slots(&problem, &timetable.intervals) {
+        for share in &slot.shares {
+            let mode = problem.transfers[share.transfer].mode(share.summed);
+            let is_dark = mode.crossings.iter().any(|crossing| before[crossing.pair] == 0);
+            let lit_s = slot.seconds - if is_dark { instance.dark_s } else { 0.0 };
+            cut += (share.bytes - mode.most * lit_s / instance.slot_s).max(0.0);
+        }
+        before = slot.circuits;
+    }
+    cut
+}
+
 #[test]
 fn what_is_planned_is_what_is_simulated_for_everybody() {
     let mut late = 0;
@@ -144,10 +163,14 @@ fn what_is_planned_is_what_is_simulated_for_everybody() {
             let planned_s = timetable.cost.completion_s;
             let apart = (at_s / planned_s - 1.0).abs();
             let name = scheduler.name;
-            // A transfer at the full rate of its own links has nothing to make up with for darkness at a slot's beginning.
+            // Who waits for that goes on in the next slot that it gets, which may be one after the last.
             let is_a_slot_late = counters["late_bytes"] > 0
                 && at_s - planned_s < instance.slot_s + 5.0 * instance.dark_s;
-            late += usize::from(apart >= APART);
+            if apart >= APART {
+                late += 1;
+                let (cut, late_bytes) = (cut_short(&instance, &timetable), counters["late_bytes"]);
+                assert!(late_bytes as f64 <= 1.1 * cut, "seed {seed}, {name}: {late_bytes}, {cut}");
+            }
             let is_close = apart < APART || is_a_slot_late;
             assert!(is_close, "seed {seed}, {name}: {at_s} s, planned {planned_s} s");
             // `events` may answer with a timetable in slots; others of its say when each circuit has light.
