@@ -81,9 +81,10 @@ p4: $(VENV)/.installed ## Compile the P4 programs and replay the golden traces w
 	cargo run --quiet --locked -p wiresum-wire --bin generate -- --check
 	$(PYTHON) -m pytest -v -m "soak or not soak" tests/p4
 
-generate: ## Regenerate the C, P4 and Python definitions from crates/wire, and tables of the docs from registries
+generate: ## Regenerate the C, P4 and Python definitions from crates/wire, tables of the docs and JSON schemas of files
 	cargo run --quiet --locked -p wiresum-wire --bin generate
 	$(PYTHON) scripts/tables.py
+	$(PYTHON) scripts/schemas.py
 
 docs: build ## The site, in build/site/html: pages, commands, Python; links are checked
 	scripts/docs.sh

@@ -9,7 +9,6 @@ import typer
 
 from wiresum.commandline.contents import Section
 from wiresum.commandline.generators import command
-from wiresum.commandline.options import load_topology
 from wiresum.commandline.quantities import parse_size
 from wiresum.errors import TopologyError
 from wiresum.topology.generators import TOPOLOGIES
@@ -70,6 +69,8 @@ def export(
     form: Annotated[str, typer.Option("--format", "-f", help=f"One of: {', '.join(EXPORTERS)}")],
 ) -> None:
     """Write a topology in another tool's format."""
+    from wiresum.commandline.options import load_topology
+
     if form not in EXPORTERS:
         raise TopologyError(f"there is no exporter {form}; choose from {', '.join(EXPORTERS)}")
     print(EXPORTERS[form](load_topology(topology)), end="")
@@ -86,6 +87,7 @@ def lit(
     ] = None,
 ) -> None:
     """Print the packet network that a topology with optical switches is while some circuits are lit."""
+    from wiresum.commandline.options import load_topology
     from wiresum.topology.circuits import named, uniform
 
     there = load_topology(topology)
