@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 from aggregator import aggregator
-from test_groups import reason_in
+from test_groups import Log, reason_in
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from world import World, create_group
@@ -98,6 +98,21 @@ def test_the_same_ranks_sum_as_often_as_the_plan_has_them_and_others_say_why_not
     (reasons, _), (_, why), *_ = meshed.run(same_ranks_again)
     assert reasons == [Reason.SUMMED, Reason.SUMMED, Reason.NO_NETWORK]
     assert "the group has 2 ranks, which are none of its 6 groups" in why
+
+
+def logged() -> list[str]:
+    log = Log()
+    create_group()
+    reason_in(_each(ROWS))
+    dist.destroy_process_group()
+    return log.lines
+
+
+def test_lines_about_a_group_name_its_ranks(meshed: World) -> None:
+    for rank, lines in enumerate(meshed.run(logged)):
+        row = ", ".join(map(str, ROWS[rank // 2]))
+        named = [line for line in lines if f"(ranks {row}): summed in the network: 1 of 1 collectives" in line]
+        assert len(named) == (1 if rank in (0, 2) else 0), lines
 
 
 def split_twice(ranks: list[list[int]]) -> list[str]:

@@ -327,7 +327,7 @@ def test_with_a_delay_rows_have_to_be_prefetched() -> None:
         assert servers.version <= 1
         with pytest.raises(SparseError, match="table single: rows of 1 rounds before are gone; call `prefetch`"):
             model(second)
-    with pytest.raises(SparseError, match="-1 rounds late"):
+    with pytest.raises(SparseError, match="delay is -1 rounds; give 0 or more"):
         sharded(Model(), torch.optim.SGD, {"lr": 0.1}, delay=-1)
 
 

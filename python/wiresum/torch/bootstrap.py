@@ -280,6 +280,7 @@ class Meeting:
         except DistError as error:
             missing = [rank for rank, key in enumerate(keys) if not self.store.check([key])]
             raise JoinError(
-                f"{names(missing)} did not come to the group's meeting ({what}) within {limit}: look at their output"
+                f"{names(missing)} did not come within {limit} to agree on the network with the others ({what}): "
+                "look at their output"
             ) from error
         return [self.store.get(key).decode() for key in keys]

@@ -62,8 +62,9 @@ class Connection:
     """Those that are open, by the digest of their job, in the order in which they were opened."""
     by_ledger: ClassVar[dict[int, Connection]] = {}
 
-    def __init__(self, group: str, job: str, engine: Engine, claim: Claim) -> None:
+    def __init__(self, group: str, job: str, engine: Engine, claim: Claim, title: str = "") -> None:
         self.group = group
+        self._beginning = f"{title}: " if title else ""  # of its lines in the log
         self._job = job
         self.abi = engine.abi()  # the backend uses what is in this capsule until close() has returned
         self._engine = engine
@@ -83,12 +84,17 @@ class Connection:
         """The one that was opened first of those that are open: the default group's, where it has one."""
         return next(iter(cls.by_job.values()), None)
 
-    def keep_books(self, ledger: Ledger) -> None:
-        """Names the counters that belong to this connection."""
+    def keep_books(self, ledger: Ledger, *, has_choice: bool) -> None:
+        """Names the counters that belong to this connection.
+
+        Args:
+            ledger: the counters.
+            has_choice: whether somebody has chosen what packets travel by, and should know what they do travel by.
+        """
         self._ledger = ledger
         Connection.by_ledger[ledger.id] = self
-        level = logging.INFO if ledger.rank == 0 else logging.DEBUG
-        logger.log(level, "packets of rank %d travel by %s", ledger.rank, self._engine.transport)
+        level = logging.INFO if ledger.rank == 0 and has_choice else logging.DEBUG
+        logger.log(level, "%spackets of rank %d travel by %s", self._beginning, ledger.rank, self._engine.transport)
 
     @property
     def may_leave(self) -> bool:
@@ -161,7 +167,7 @@ class Connection:
             self._engine.close()
             self._claim.release()
         if self._ledger is not None and self._ledger.rank == 0:
-            logger.info("%s", group_report(self._ledger, self._statistics).summary())
+            logger.info("%s%s", self._beginning, group_report(self._ledger, self._statistics).summary())
 
 
 @atexit.register

@@ -77,20 +77,27 @@ def decide(offers: Sequence[Offer], *, is_default_group: bool) -> Decision:
     error = error or _missing_plans(offers) or _differences(offers)
     if error is not None:
         return Decision(error=error)
-    first = offers[0]
-    why = ""
-    if not first.digest:
-        why = "neither WIRESUM_PLAN nor WIRESUM_AGGREGATOR is set"
-    elif first.workers != len(offers):
-        why = f"the plan is for {first.workers} workers, and the group has {len(offers)} ranks"
-        if first.groups:
-            why += f", which are none of its {first.groups} groups (`wiresum plan --mesh`)"
+    why = _why_not(offers, is_default_group=is_default_group)
     insisting = [rank for rank, offer in enumerate(offers) if offer.require]
     if why and insisting and is_default_group:
-        return Decision(error=PlanError(f"{why}, but WIRESUM_REQUIRE is set on {names(insisting)}"))
-    if not why and first.taken_by:
-        why = f"the network is in use by {first.taken_by}"
+        needs = f"WIRESUM_REQUIRE is set on {names(insisting)}, and the group cannot sum in the network"
+        return Decision(error=PlanError(f"{needs}: {why}"))
+    if not why and offers[0].taken_by:
+        why = f"the plan's job is in use by {offers[0].taken_by}; plan one for this group too (`wiresum plan --ranks`)"
     return Decision(network=not why, why_not=why)
+
+
+def _why_not(offers: Sequence[Offer], *, is_default_group: bool) -> str:
+    """Why ranks that agree have no job of a plan; empty if they have one."""
+    first = offers[0]
+    if not first.digest:
+        return "neither WIRESUM_PLAN nor WIRESUM_AGGREGATOR is set"
+    if first.workers == len(offers):
+        return ""
+    why = f"the plan is for {first.workers} workers, and the group has {len(offers)} ranks"
+    if first.groups:
+        return f"{why}, which are none of its {first.groups} groups; name them too (`wiresum plan --mesh` or `--ranks`)"
+    return f"{why}; " + ("plan for as many" if is_default_group else "name them in a plan (`wiresum plan --ranks`)")
 
 
 def _without_a_turn(offers: Sequence[Offer]) -> Decision:

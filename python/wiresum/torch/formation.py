@@ -18,6 +18,7 @@ from wiresum.errors import WiresumError
 from wiresum.plan.choices import lane_bytes
 from wiresum.torch.bootstrap import Meeting
 from wiresum.torch.connection import Claim, Connection
+from wiresum.torch.losses import names
 from wiresum.torch.replay import Replay
 from wiresum.torch.seats import Seating
 from wiresum.torch.settings import Settings
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("wiresum.torch")
 
+MOST_NAMED = 8
+"""Ranks that a line in the log names."""
 LOSS_TOLD_S = 1.0
 """Seconds beyond WIRESUM_DEAD_AFTER for a rank to learn of another one's loss: of heartbeats, and of looking."""
 
@@ -76,6 +79,13 @@ class Members:
         return cls(
             options.group_rank, options.group_size, options.timeout, options.global_ranks_in_group, options.group_id
         )
+
+    @property
+    def title(self) -> str:
+        """What a part of the ranks is called in the log; empty for all of them."""
+        ranks = self.global_ranks
+        listed = names(ranks) if len(ranks) <= MOST_NAMED else f"{len(ranks)} ranks from {ranks[0]} to {ranks[-1]}"
+        return f"group '{self.group}' ({listed})" if ranks else ""
 
     def without(self, excluded: Sequence[int]) -> Members:
         """Those who are left, this one among them. Of the default group they become the default group."""
@@ -124,7 +134,7 @@ class Formation:
         if engine is None:
             return self._unconnected(decision.why_not, partial(self._without, seating))
         assert meeting.plan is not None  # without one there is no engine
-        connection = Connection(members.group, meeting.plan.digest(), engine, claim)
+        connection = Connection(members.group, meeting.plan.digest(), engine, claim, members.title)
         try:
             own = Seating(meeting.plan, meeting.seats[members.rank])
             return self._connected(connection, meeting, partial(self._without, own))
@@ -151,7 +161,8 @@ class Formation:
         """A group without the network is worth a warning, unless another one has it."""
         level = logging.INFO if Connection.by_job else logging.WARNING
         if self.members.rank == 0:
-            logger.log(level, "group '%s' uses Gloo for everything: %s", self.members.group, why_not)
+            who = self.members.title or f"group '{self.members.group}'"
+            logger.log(level, "%s uses Gloo for everything: %s", who, why_not)
         backend: WiresumBackend = self.tools.native.unconnected(
             inner=self._gloo("gloo"),
             timeout=self.members.timeout,
@@ -186,7 +197,7 @@ class Formation:
             split=self._split,
             loss_known_after=timedelta(seconds=settings.dead_after_s + LOSS_TOLD_S if tells_losses else 0),
         )
-        connection.keep_books(backend.ledger)
+        connection.keep_books(backend.ledger, has_choice=settings.transport != "auto")
         connection.follow(backend.leave)
         if meeting.replays:
             assert backend.crossing is not None  # it has a group for afterwards

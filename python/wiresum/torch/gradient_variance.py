@@ -43,7 +43,8 @@ class GradientVariance:
         ranks = dist.get_world_size(self._group)
         if not self._steps or ranks == 1:
             raise ValueError(
-                "a variance takes a step or more, noted before and after its all-reduce, of two ranks or more"
+                f"{self._steps} steps of {ranks} ranks have no variance; note at least one step, before and after its "
+                "all-reduce, on at least two ranks"
             )
         squares = torch.tensor([self._own], dtype=torch.float64)  # Gloo's, as float64 always is
         dist.all_reduce(squares, group=self._group)

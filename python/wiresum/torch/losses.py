@@ -38,12 +38,13 @@ def check_losses(plan: AggregationPlan, settings: Settings) -> None:
 
 def _why_not(plan: AggregationPlan, settings: Settings) -> str:
     problems = {
-        "WIRESUM_DEAD_AFTER=0, as nobody would notice that a rank is lost": settings.dead_after_s == 0,
-        "WIRESUM_REPLAY=0, as what is under way then has to be repeated": settings.replay_bytes == 0,
-        "turns (WIRESUM_TURNS)": settings.turns is not None,
+        "WIRESUM_DEAD_AFTER=0, as nobody would notice that a rank is lost: set seconds above 0": settings.dead_after_s
+        == 0,
+        "WIRESUM_REPLAY=0, as what is under way then has to be repeated: set bytes above 0": settings.replay_bytes == 0,
+        "turns (WIRESUM_TURNS): leave one of them out": settings.turns is not None,
         "switches that sum, as they wait for every worker: plan servers in their place": plan.fabric is not None,
-        "rounds that go on without late workers (`--participants`)": plan.job.rounds is not None,
-        f"{len(plan.workers)} ranks: {MOST_RANKS} at most": len(plan.workers) > MOST_RANKS,
+        "rounds that go on without late workers (`--participants`): plan without them": plan.job.rounds is not None,
+        f"{len(plan.workers)} ranks: plan for {MOST_RANKS} at most": len(plan.workers) > MOST_RANKS,
     }
     return next((problem for problem, is_there in problems.items() if is_there), "")
 

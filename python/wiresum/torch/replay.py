@@ -40,6 +40,10 @@ JOIN_S = 5.0
 HOLD_S = 30.0
 """Seconds for which collectives may be held back until all ranks have said how far they are: a busy machine's."""
 GO, AGAIN = "go", "again"
+STORE_IS_GONE = (
+    "the group's store is gone, so the ranks will not go over to Gloo if an aggregator dies; keep the process that has "
+    "the store running as long as the job"
+)
 
 
 class Replay:
@@ -100,7 +104,7 @@ class Replay:
                     self._go_back(0.0 if departure.lost else PROBE_S)
         except DistError as error:
             if not self._closing.is_set():
-                logger.warning("the group's store is gone (%s): the ranks cannot leave the network any more", error)
+                logger.warning("%s (%s)", STORE_IS_GONE, error)
         except _UnfitError as trouble:
             if not self._closing.is_set():
                 self._connection.engine.stop(str(trouble))
@@ -169,7 +173,7 @@ class Replay:
         except RuntimeError as error:
             raise _UnfitError(
                 f"{names(self.ranks)} could not go on without {names(self._lost)}, as one of them did not come within "
-                f"{HOLD_S:g} s: {error}"
+                f"{HOLD_S:g} s ({error}): look at their output"
             ) from error
         self._crossing.go_on_without(self.ranks, f"{names(self._lost)}: {departure.why}", **groups)
 
@@ -269,8 +273,8 @@ class Replay:
         if not first:
             missing = [n for n in self.ranks if self._read(f"given/{n}") is None] or self.ranks[:1]
             raise _UnfitError(
-                f"the ranks could not go back to the network together, as ranks {missing} have not said how far "
-                "they are: look at their output"
+                f"the ranks could not go back to the network together, as {names(missing)} did not say in time "
+                "which collective is next: look at the output there"
             )
         return int(first)
 

@@ -53,7 +53,7 @@ def _why_not(settings: Settings) -> str:
         "WIRESUM_ON_LOSS=continue: a group of seats that loses a rank is made anew (docs/elastic.md)": (
             settings.outlives_ranks and settings.seat is not None
         ),
-        "turns (WIRESUM_TURNS)": settings.turns is not None,
+        "turns (WIRESUM_TURNS): leave one of them out": settings.turns is not None,
     }
     return _first(problems)
 
@@ -62,11 +62,11 @@ def why_not_seats(plan: AggregationPlan, *, is_whole: bool) -> str:
     """What of a plan keeps its workers from being ranks in any order, or, if not all are there, some of them."""
     problems = {
         "groups that the plan names (`--mesh`, `--ranks`): make a plan for each group": bool(plan.job.groups),
-        "rounds that go on without late workers (`--participants`)": plan.job.rounds is not None,
+        "rounds that go on without late workers (`--participants`): plan without them": plan.job.rounds is not None,
         "switches that sum, as they wait for every worker: plan servers in their place": (
             plan.fabric is not None and not is_whole
         ),
-        f"{len(plan.workers)} workers: {MOST_RANKS} at most": len(plan.workers) > MOST_RANKS,
+        f"{len(plan.workers)} workers: plan for {MOST_RANKS} at most": len(plan.workers) > MOST_RANKS,
     }
     return _first(problems)
 

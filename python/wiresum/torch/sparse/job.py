@@ -132,7 +132,10 @@ def check(job: str | Path, modules: Mapping[str, Plain], optimizer: dict[str, An
         }
         for field, (its, wanted) in pairs.items():
             if its != wanted:
-                raise SparseError(f"the job's table {name} has {field} {its}, and the model wants {wanted}")
+                raise SparseError(
+                    f"the job's table {name} has {field} {its}, and the model wants {wanted}; plan the job anew with "
+                    "`job_tables` of this model, or correct the model"
+                )
     return tables
 
 
@@ -140,5 +143,5 @@ def _read(job: str | Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(job_text(job))
     except ValueError as error:
-        raise SparseError(f"{job} is no job file: {error}") from None
+        raise SparseError(f"{job} is no job file ({error}); check the path") from None
     return content

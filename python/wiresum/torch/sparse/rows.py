@@ -84,7 +84,7 @@ class Rows:
 
     def __init__(self, client: Client, delay: int = 0) -> None:
         if delay < 0:
-            raise SparseError(f"rows cannot be {delay} rounds late: the least delay is 0")
+            raise SparseError(f"delay is {delay} rounds; give 0 or more")
         self._client = client
         self._delay = delay
         # The client belongs to one thread, which also keeps its calls in order.

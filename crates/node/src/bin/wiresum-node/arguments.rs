@@ -293,7 +293,8 @@ impl Arguments {
             PathBuf::from("/run")
         } else {
             let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-            let problem = "--control: XDG_RUNTIME_DIR is not set, so there is no default path; write one, as --control /tmp/node.sock";
+            let problem = "--control has no default path, as XDG_RUNTIME_DIR is not set; \
+                           write one, as --control /tmp/node.sock";
             runtime.ok_or_else(|| Failure::Usage(problem.to_owned()))?
         };
         Ok(Some(folder.join(format!("wiresum/node-{}.sock", self.node))))
