@@ -64,7 +64,7 @@ def joined_by_each(backends: Sequence[str], output: str) -> Iterator[tuple[dict[
 def member_of(group: object) -> dist.ProcessGroup:
     """A group that this process is in."""
     if not isinstance(group, dist.ProcessGroup):
-        raise SystemExit("this process is not in the group")
+        raise SystemExit("a group was made that this rank is not in; please report this")
     return group
 
 

@@ -126,6 +126,6 @@ def finish(load: subprocess.Popen[bytes], seconds: float) -> dict[str, Any]:
     """
     output, errors = load.communicate(timeout=seconds + LOAD_GRACE_S)
     if load.returncode != 0:
-        raise TestbedError(f"a load failed: {errors.decode(errors='replace').strip()[-500:]}")
+        raise TestbedError(f"the load of the benchmark failed: {errors.decode(errors='replace').strip()[-500:]}")
     measured: dict[str, Any] = json.loads(output)
     return measured

@@ -55,7 +55,7 @@ def _answer(child: subprocess.Popen[bytes], who: str, patience_s: float) -> Any:
     try:
         output, errors = child.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:
-        raise TestbedError(f"{who} takes longer than {patience_s:g} s") from None
+        raise TestbedError(f"{who} has not ended within {patience_s:g} s; see what else uses the processors") from None
     if child.returncode:
         last = errors.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
         raise TestbedError(f"{who} ended with {child.returncode}: {last[0]}")

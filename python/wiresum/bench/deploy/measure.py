@@ -68,7 +68,7 @@ def compile_program() -> float:
     """
     clang = next(filter(None, map(shutil.which, CLANGS)), None)
     if clang is None or not SOURCE.exists():
-        raise SupportError(f"it takes clang and {SOURCE}")
+        raise SupportError(f"clang or {SOURCE} is missing; install clang, and run this in a clone")
     with tempfile.TemporaryDirectory() as folder:
         headers = [f"-idirafter{path}" for path in Path("/usr/include").glob("*-linux-gnu")]
         options = ["-O2", "-g", "-mcpu=v3", "-target", "bpf", *headers, "-c", str(SOURCE), "-o", f"{folder}/program.o"]
@@ -76,7 +76,7 @@ def compile_program() -> float:
         done = subprocess.run([clang, *options], capture_output=True, text=True, timeout=COMPILE_S, check=False)
         elapsed = time.perf_counter() - started
     if done.returncode != 0:
-        raise SupportError(f"clang cannot compile it here: {done.stderr.strip()[:300]}")
+        raise SupportError(f"clang cannot compile {SOURCE}: {done.stderr.strip()[:300]}")
     return elapsed
 
 

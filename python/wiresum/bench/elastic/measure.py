@@ -195,9 +195,9 @@ def fail_unless_equal(steps: list[Step], killed: set[int]) -> int:
     for number in range(1, max(by_number, default=0) + 1):
         checksums = set().union(*by_number[number].values()) if number in by_number else set()
         if not checksums and not any(step.number == number for step in steps):
-            raise TestbedError(f"step {number} is missing")
+            raise TestbedError(f"step {number} is missing; please report this")
         if len(checksums) > 1:
-            raise TestbedError(f"step {number} differs between workers: {dict(by_number[number])}")
+            raise TestbedError(f"step {number} differs between workers ({dict(by_number[number])}); please report this")
         repeated += len({step.checksum for step in steps if step.number == number}) > 1
     return repeated
 

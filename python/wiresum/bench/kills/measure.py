@@ -190,9 +190,11 @@ def compare(killed: Watch, calm: Watch, workers: int) -> None:
     for step in range(max(len(killed.steps), len(calm.steps))):
         with_kills, without = killed.steps.get(step, {}), calm.steps.get(step, {})
         if len(with_kills) != workers or len(without) != workers:
-            raise TestbedError(f"step {step} is missing on {workers - min(len(with_kills), len(without))} ranks")
+            raise TestbedError(
+                f"step {step} is missing on {workers - min(len(with_kills), len(without))} ranks; please report this"
+            )
         if len({*with_kills.values(), *without.values()}) != 1:
-            raise TestbedError(f"step {step} differs between ranks, or from the run without kills")
+            raise TestbedError(f"step {step} differs between ranks, or from the run without kills; please report this")
 
 
 def to_report(options: Options, kills: list[Kill], killed: Watch, calm: Watch) -> Report:

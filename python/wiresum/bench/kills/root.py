@@ -105,9 +105,9 @@ def fail_unless_equal(watch: Watch, needed: Collection[int]) -> None:
         seen = watch.steps.get(step, {})
         missing = set(needed) - seen.keys()
         if missing:
-            raise TestbedError(f"step {step} is missing on {len(missing)} ranks")
+            raise TestbedError(f"step {step} is missing on {len(missing)} ranks; please report this")
         if len(set(seen.values())) != 1:
-            raise TestbedError(f"step {step} differs between ranks")
+            raise TestbedError(f"step {step} differs between ranks; please report this")
 
 
 def to_report(options: Options, kills: list[RootKill], watch: Watch) -> Report:

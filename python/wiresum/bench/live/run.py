@@ -83,7 +83,7 @@ class Ranks:
         after = self._bed.link_bytes()
         wrong = [rank for rank, answer in enumerate(answers) if not answer["right"]]
         if wrong:
-            raise TestbedError(f"ranks {wrong} have a wrong sum")
+            raise TestbedError(f"rank {', '.join(map(str, wrong))}: the sum is wrong; please report this")
         crossed = {link: (after[link][0] - seen[0], after[link][1] - seen[1]) for link, seen in before.items()}
         repetitions = sum(int(answer["repetitions"]) for answer in answers)
         return Collective(max(float(answer["seconds"]) for answer in answers), crossed, repetitions)

@@ -68,7 +68,7 @@ def measure(file: ScenarioFile, load: LoadTopology, outcome: SimulationOutcome, 
     try:
         live = _fabric(file, load) if file.scenario.fidelity == "trains" else _servers(file, load, engine)
     except PlanError as bad:
-        raise TestbedError(f"no plan for a testbed: {bad}") from None
+        raise TestbedError(f"the scenario has no plan that the testbed can run: {bad}") from None
     job = file.scenario.job[0]
     waits = [[live.slowdown * wait for wait in of] for of in _waits(outcome)]
     task = Task(job.bytes // LANE_BYTES, waits, "")

@@ -62,7 +62,7 @@ def timed(engine: _native.Engine, array: NDArray[np.float32], rank: int, ranks: 
     engine.all_reduce(array.data, timeout_s=PATIENCE_S)
     seconds, cpu = time.perf_counter() - began, engine.statistics()["cpu_seconds"] - before
     if not (array == ranks * (ranks + 1) / 2).all():
-        raise SystemExit("a sum is wrong")
+        raise SystemExit(f"rank {rank}: the sum is wrong; please report this")
     return seconds, cpu
 
 

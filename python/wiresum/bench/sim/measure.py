@@ -137,7 +137,8 @@ def run_apart(resolved: Path) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise SimulationError(f"{resolved.name} took more than {TIME_LIMIT_S:.0f} s; use a lower --scale") from None
     except subprocess.CalledProcessError as failed:
-        raise SimulationError(f"a run failed: {failed.stderr.strip().splitlines()[-1:]}") from None
+        last = failed.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        raise SimulationError(f"the simulation of {resolved.name} failed: {last[0]}") from None
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 

@@ -120,7 +120,9 @@ def main(task: Task) -> None:
         engine.all_reduce(values.data, timeout_s=PATIENCE_S)
         seconds.append(time.perf_counter() - begun)
         if not np.allclose(values, ranks, rtol=TOLERANCE):
-            raise TestbedError(f"rank {rank}: ones of {ranks} ranks were summed to {values.min()} to {values.max()}")
+            raise TestbedError(
+                f"rank {rank}: {ranks} ones were summed to {values.min()} to {values.max()}; please report this"
+            )
     engine.close()
     _answer(task, rank).write_text(json.dumps(seconds), encoding="utf-8")
 

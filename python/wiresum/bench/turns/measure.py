@@ -163,6 +163,6 @@ def _seconds(bed: TurnsBed, workload: Workload) -> float:
     """Seconds of the slowest rank's sum from its own call on; the turn begins when all have called."""
     live, sums = run_ranks(bed, workload)
     if not all(one["seconds"] > 0 for one in sums[1]):
-        raise TestbedError("a rank has not measured its sum")
+        raise TestbedError("a rank measured no time for its sum; its output is above")
     turn = live.seen.turns[1]
     return turn.end_s - turn.begin_s
