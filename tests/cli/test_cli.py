@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from wiresum.cli.testbed_summary import describe
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.reproduce import PAPERS
 from wiresum.topology.generators import TOPOLOGIES
-from wiresum.topology.model import Topology
+from wiresum.topology.model import Link, Node, Topology
 
 WAIT_S = 60
 """A bound; each command takes about a second."""
@@ -156,6 +157,26 @@ def test_a_plan_goes_to_a_file(tmp_path):
     done = wiresum("plan", "xagg", "-o", "plan.json", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert len(AggregationPlan.read(tmp_path / "plan.json").nodes) == 3
+
+
+def test_a_simulation_names_parallel_links_and_says_how_many_it_shows(tmp_path):
+    links = [Link(id=f"w{n}", source=f"w{n}", target="tor", bandwidth_bps=1e9) for n in range(3)]
+    links += [Link(id=f"p{n}", source="ps", target="tor", bandwidth_bps=1e9) for n in range(2)]
+    nodes = [Node(name=f"w{n}", kind="worker") for n in range(3)]
+    nodes += [Node(name="ps", kind="ps", aggregation_rate_bps=8e9), Node(name="tor", kind="switch")]
+    Topology(name="two-ports", nodes=nodes, links=links).write(tmp_path / "net.json")
+    job = '[[job]]\nbytes = 1000000\nplanner = "direct"\n'
+    (tmp_path / "s.toml").write_text(f'format = "wiresum-scenario/1"\nfidelity = "flows"\ntopology = "net.json"\n{job}')
+    shown = wiresum("simulate", "s.toml", cwd=tmp_path).stdout
+    assert re.search(r" p[01]: ps → tor ", shown)
+    assert " w0 → tor" in shown
+    assert "the busiest 8 of 10 directions" in shown
+
+
+def test_a_topology_that_is_taken_for_a_scenario_is_told_its_option():
+    done = wiresum("compare", "net.json", "--planners", "ring")
+    assert done.returncode == 2
+    assert "--topology net.json" in " ".join(done.stderr.split())
 
 
 def test_the_command_is_installed():

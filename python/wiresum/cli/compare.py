@@ -36,7 +36,7 @@ def compare(
     scenario: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[SCENARIO]",
+            metavar="SCENARIO",
             help="Scenario file (TOML), or a folder of them, to ask flows, packets and a live run",
             autocompletion=completion.name((), ".toml"),
         ),
@@ -91,7 +91,9 @@ def compare(
     """
     if scenario is not None:
         if planners is not None or topology is not None:
-            raise typer.BadParameter("a scenario names its own planner and topology; leave out --planners, --topology")
+            problem = f"{scenario} is read as a scenario, which names its own planner and topology"
+            remedy = f"leave out --planners and --topology, or, if it is a topology, write --topology {scenario}"
+            raise typer.BadParameter(f"{problem}; {remedy}")
         from wiresum.cli.answers import compare_answers
 
         compare_answers(scenario, change or [], live=live, engine=engine, as_json=as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -116,21 +117,30 @@ def show(outcome: SimulationOutcome) -> None:
     for name, job in outcome.summary()["jobs"].items():
         jobs.add_row(name, str(job["rounds"]), *(f"{job[key]:.6f}" for key in ("mean_s", "median_s", "max_s")))
     out().print(jobs)
-    links = figures(("link", "Mbit/s", "MB", "busy", "dropped", "lost", "queue kB"), ("link",))
-    for link in outcome.busiest(SHOWN_LINKS):
-        rate = f"{link['rate_bps'] / 1e6:,.0f}" if link["rate_bps"] else "unlimited"
-        busy = outcome.utilisation_of(link)
-        links.add_row(
-            f"{link['source']} → {link['target']}", rate, f"{link['wire_bytes'] / 1e6:,.2f}",
-            f"{100 * busy:.0f} %" if busy is not None else "", f"{link['dropped_bytes'] / 1e6:,.2f}",
-            f"{link['lost_bytes'] / 1e6:,.2f}", f"{link['queue_bytes_max'] / 1e3:,.0f}",
-        )  # fmt: skip
-    out().print(links)
+    _show_links(outcome)
     if outcome.totals:
         out().print(", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in outcome.totals.items()))
     end = outcome.end
     checked = f", {end['checked_values']:,} sums compared" if end["checked_values"] else ""
     out().print(f"{end['events']:,} events{checked}; trace {end['trace']}")
+
+
+def _show_links(outcome: SimulationOutcome) -> None:
+    """The busiest directions of links; one that joins the same nodes as another is named."""
+    links = figures(("link", "Mbit/s", "MB", "busy", "dropped", "lost", "queue kB"), ("link",))
+    alike = Counter((link["source"], link["target"]) for link in outcome.links)
+    for link in outcome.busiest(SHOWN_LINKS):
+        name = f"{link['link']}: " if alike[link["source"], link["target"]] > 1 else ""
+        rate = f"{link['rate_bps'] / 1e6:,.0f}" if link["rate_bps"] else "unlimited"
+        busy = outcome.utilisation_of(link)
+        links.add_row(
+            f"{name}{link['source']} → {link['target']}", rate, f"{link['wire_bytes'] / 1e6:,.2f}",
+            f"{100 * busy:.0f} %" if busy is not None else "", f"{link['dropped_bytes'] / 1e6:,.2f}",
+            f"{link['lost_bytes'] / 1e6:,.2f}", f"{link['queue_bytes_max'] / 1e3:,.0f}",
+        )  # fmt: skip
+    out().print(links)
+    if len(outcome.links) > SHOWN_LINKS:
+        out().print(f"the busiest {SHOWN_LINKS} of {len(outcome.links)} directions; --json has all")
 
 
 def _sweep(sweep: Sweep, as_json: bool) -> None:

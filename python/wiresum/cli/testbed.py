@@ -224,7 +224,7 @@ def up(
 @app.command(epilog="Example: `wiresum testbed down lab`")
 def down(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="Names of testbeds, as `list` has them")
+        list[str] | None, typer.Argument(metavar="NAME", help="Names of testbeds, as `list` has them")
     ] = None,
     named: Annotated[
         list[str] | None, typer.Option("--name", help="Name of a testbed, as for `up`; repeatable")

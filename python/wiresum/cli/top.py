@@ -31,7 +31,7 @@ MEANING = (
 def top(
     sockets: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[SOCKET]…", help="Control sockets of daemons [default: all on this host]"),
+        typer.Argument(metavar="SOCKET", help="Control sockets of daemons [default: all on this host]"),
     ] = None,
     interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two looks")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print one table and end")] = False,

@@ -165,7 +165,10 @@ def _root_first(parents: Parents, workers: Sequence[str]) -> list[str]:
     roots = [name for name in aggregators if parents[name] is None]
     if len(roots) != 1:
         found = f"{', '.join(roots)} are all roots" if roots else f"{', '.join(aggregators)} form a cycle"
-        raise PlanError(f"the sums must meet in one root, but {found}; set `sums_at` of all aggregators but one")
+        raise PlanError(
+            f"the sums must meet in one root, but {found}; set `sums_at` of all aggregators but one, or "
+            "take another planner"
+        )
     order = roots
     for name in order:
         order.extend(child for child in aggregators if parents[child] == name)

@@ -69,7 +69,9 @@ class NamedWays:
             link = self._links.get(name)
             if link is None or at not in {link.source, link.target}:
                 what = "which the topology does not have" if link is None else f"which does not begin at {at}"
-                raise PlanError(f"the way from {child} to {parent} leads over {name}, {what}; adjust it, or plan anew")
+                raise PlanError(
+                    f"the way from {child} to {parent} leads over link {name}, {what}; give its topology, or plan anew"
+                )
             at = link.other_end(at)
             way.append(Capacity(name, link.other_end(at), at))
         passed = [one.target for one in way]
