@@ -17,6 +17,7 @@ install -m 644 -D "packaging/systemd/wiresum-node@.service" -t "$root/usr/lib/sy
 install -m 644 -D packaging/systemd/wiresum.sysusers "$root/usr/lib/sysusers.d/wiresum.conf"
 install -m 644 -D packaging/debian/copyright -t "$root/usr/share/doc/wiresum-node"
 install -m 644 -D packaging/debian/wiresum-node.completion "$root/usr/share/bash-completion/completions/wiresum-node"
+install -m 644 -D packaging/debian/lintian-overrides "$root/usr/share/lintian/overrides/wiresum-node"
 install -m 644 -D packaging/debian/wiresum-node.8 -t "$root/usr/share/man/man8"
 gzip -9n "$root/usr/share/man/man8/wiresum-node.8"
 printf 'wiresum-node (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md of the project.\n\n -- The Wiresum authors <wiresum@localhost>  %s\n' \

@@ -10,11 +10,11 @@ done
 
 glibc_version() { getconf GNU_LIBC_VERSION | cut -d' ' -f2; }
 
-# The daemon without debug information, at $1.
+# The daemon without debug information and names of compilers, at $1.
 static_daemon() {
     cargo build --release --locked --quiet -p wiresum-node --features static
     mkdir -p "$(dirname "$1")"
-    strip -o "$1" target/release/wiresum-node
+    strip --remove-section=.comment -o "$1" target/release/wiresum-node
 }
 
 version() { sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml; }

@@ -85,6 +85,7 @@ PROBES = {
     "ray": _why_no_ray,
     "slower-cores": _why_no_slower_cores,
     "curl": lambda: "" if shutil.which("curl") else "install curl",
+    "lintian": lambda: "" if shutil.which("lintian") else "install lintian",
 }
 """What says why a capability is missing, with the remedy; empty if it is there."""
 

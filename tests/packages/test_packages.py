@@ -152,14 +152,23 @@ def test_the_debian_package_is_whole(debian_root: Path) -> None:
         "usr/bin/wiresum-node",
         "usr/lib/systemd/system/wiresum-node@.service",
         "usr/lib/sysusers.d/wiresum.conf",
+        "usr/share/bash-completion/completions/wiresum-node",
         "usr/share/doc/wiresum-node/changelog.gz",
         "usr/share/doc/wiresum-node/copyright",
+        "usr/share/lintian/overrides/wiresum-node",
         "usr/share/man/man8/wiresum-node.8.gz",
     }
     assert (debian_root / "etc/wiresum").is_dir()
     assert libraries(debian_root / "usr/bin/wiresum-node") <= ALLOWED
     assert "@" not in run("dpkg-deb", "-f", only("*.deb")).replace("wiresum@localhost", "")
     run(debian_root / "usr/bin/wiresum-node", "--version")
+
+
+@pytest.mark.needs("lintian")
+def test_lintian_has_nothing_to_say_of_the_debian_package() -> None:
+    said = run("lintian", "--allow-root", "--fail-on", "error,warning", "--display-info", only("*.deb"), timeout_s=120)
+    # Letters of the program that happen to be misspelt words.
+    assert [line for line in said.splitlines() if "spelling-error-in-binary" not in line] == []
 
 
 @pytest.fixture
