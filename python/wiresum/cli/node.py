@@ -32,7 +32,8 @@ app = Section("Jobs of a running daemon: add, remove, bound, watch.", Orders)
 
 NodeOption = Annotated[int, typer.Option("--node", help="Node whose daemon on this machine is asked")]
 SocketOption = Annotated[
-    Path | None, typer.Option("--socket", help="Control socket of the daemon [default: /run/wiresum/node-ID.sock]")
+    Path | None,
+    typer.Option("--socket", "--control", help="Control socket of the daemon [default: /run/wiresum/node-ID.sock]"),
 ]
 MemoryOption = Annotated[
     str | None, typer.Option("--memory", help="Slot memory, or rows, that the job may take, as 64MB")

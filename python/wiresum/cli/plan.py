@@ -100,7 +100,8 @@ def plan(
         _draw(there, made, job.gradient_bytes, plot)
     if output:
         made.write(output)
-        note(f"{output}: {_counted(len(made.workers), 'worker')}, {_counted(len(made.nodes), 'aggregator')}")
+        fits = "" if engine == "tcp" else f"; links need an MTU of {asked.mtu_bytes} (--mtu)"
+        note(f"{output}: {_counted(len(made.workers), 'worker')}, {_counted(len(made.nodes), 'aggregator')}{fits}")
     if as_json or not output:
         print(made.without_secret().to_json(), end="", flush=True)
     if explain:  # After the plan, which is longer than a screen.

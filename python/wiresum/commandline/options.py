@@ -73,7 +73,7 @@ ThreadsOption = Annotated[
     ),
 ]
 WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
-MTU = typer.Option("--mtu", help="Bytes of the largest IP packet")
+MTU = typer.Option("--mtu", help="MTU of the links: bytes of the largest IP packet")
 MtuOption = Annotated[int, MTU]
 PartsOption = Annotated[
     int | None,
