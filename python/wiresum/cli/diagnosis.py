@@ -78,7 +78,7 @@ def _verdict(findings: list[Finding]) -> str:
     if missing:
         return f"not ready; to mend: {', '.join(missing)}"
     spare = sum(not finding.fine for finding in findings)
-    return f"ready; to mend for a service alone: {spare}" if spare else "ready"
+    return f"ready; only aggregators as services lack something ({spare})" if spare else "ready"
 
 
 def _why_no_bpf() -> str:

@@ -156,6 +156,8 @@ def show(found: Prediction, collective: str = COLLECTIVES[0]) -> None:
         rate = "unlimited" if load.bandwidth_bps == UNLIMITED_BPS else f"{load.bandwidth_bps / 1e6:,.0f}"
         links.add_row(str(load.capacity), rate, f"{load.wire_bytes / 1e6:,.1f}", f"{100 * load.utilisation:.0f} %")
     out().print(links)
+    if not all(load.capacity.link for load in found.links):
+        out().print("all figures count headers, so a node that adds takes more than its `aggregation_rate_bps`")
     if collective == COLLECTIVES[0]:
         out().print(f"all-reduce: {found.seconds:.4f} s; the root has the sum at {found.root_done_seconds:.4f} s")
     else:

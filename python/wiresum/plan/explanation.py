@@ -127,7 +127,7 @@ def _proof(solution: Solution) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    if len(names) > MAX_NAMES:
+    if len(names) > MAX_NAMES + 1:  # one more takes as long to name as to count
         return f"{', '.join(names[:MAX_NAMES])} and {len(names) - MAX_NAMES} more"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
