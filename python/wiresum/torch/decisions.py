@@ -91,7 +91,7 @@ def _why_not(offers: Sequence[Offer], *, is_default_group: bool) -> str:
     """Why ranks that agree have no job of a plan; empty if they have one."""
     first = offers[0]
     if not first.digest:
-        return "neither WIRESUM_PLAN nor WIRESUM_AGGREGATOR is set"
+        return "neither WIRESUM_PLAN nor WIRESUM_AGGREGATOR is set; set one to sum in the network"
     if first.workers == len(offers):
         return ""
     why = f"the plan is for {first.workers} workers, and the group has {len(offers)} ranks"
