@@ -86,6 +86,7 @@ def test_the_wheel_says_what_it_is() -> None:
         r"wiresum/_native\.abi3\.so$",
         r"wiresum/torch/_c10d-torch2\.\d+-\w+\.\S+\.so$",
         r"wiresum/torch/csrc/\w+\.cpp$",
+        r"wiresum/schemas/plan\.json$",
         r"systemd/wiresum-node@\.service$",
         r"licenses/LICENSE$",
     ):
