@@ -84,16 +84,12 @@ class Connection:
         """The one that was opened first of those that are open: the default group's, where it has one."""
         return next(iter(cls.by_job.values()), None)
 
-    def keep_books(self, ledger: Ledger, *, has_choice: bool) -> None:
-        """Names the counters that belong to this connection.
-
-        Args:
-            ledger: the counters.
-            has_choice: whether somebody has chosen what packets travel by, and should know what they do travel by.
-        """
+    def keep_books(self, ledger: Ledger) -> None:
+        """Names the counters that belong to this connection."""
         self._ledger = ledger
         Connection.by_ledger[ledger.id] = self
-        level = logging.INFO if ledger.rank == 0 and has_choice else logging.DEBUG
+        is_told = ledger.rank == 0 and Connection.first() is self  # once, not for each group
+        level = logging.INFO if is_told else logging.DEBUG
         logger.log(level, "%spackets of rank %d travel by %s", self._beginning, ledger.rank, self._engine.transport)
 
     @property

@@ -197,7 +197,7 @@ class Formation:
             split=self._split,
             loss_known_after=timedelta(seconds=settings.dead_after_s + LOSS_TOLD_S if tells_losses else 0),
         )
-        connection.keep_books(backend.ledger, has_choice=settings.transport != "auto")
+        connection.keep_books(backend.ledger)
         connection.follow(backend.leave)
         if meeting.replays:
             assert backend.crossing is not None  # it has a group for afterwards
