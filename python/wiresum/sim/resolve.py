@@ -136,7 +136,7 @@ class _Resolver:
         def resolved(over: TurnsOverCircuits, stop_s: float | None = None) -> str:
             self.topology = over.topology
             self.sites = {node.name: index for index, node in enumerate(self.topology.nodes)}
-            known: dict[str, Any] = {"announced": said.announced, "waits": not said.slots}
+            known: dict[str, Any] = {"announced": said.announced, "waits": said.timetable is not None}
             known |= {"faults": circuits["faults"], "stop_s": stop_s}
             turns, sites = over.turns(instance, circuits["switch"], **known), self._sites(1 / GRADIENT_PART)
             if fidelity == "packets":

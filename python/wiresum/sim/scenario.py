@@ -309,8 +309,7 @@ class Circuits(Document):
         scheduler: who is asked at each slot, with what is known then; `wiresum schedule` has the names.
         slot_s: time after which circuits may change.
         slots: whether they change with slots only; `events` needs false, and in packets and trains a timetable.
-        trees: whether switches of several units may sum a job together; in packets of a timetable alone, and not in
-            trains.
+        trees: whether switches of several units may sum a job together; in packets and trains of a timetable alone.
         before: circuits that are lit at the start: `even` over all units, or `none`.
         paper: count rates as P4INC-AOI does.
         batch: whether all jobs are there at the start.
@@ -435,8 +434,8 @@ class Scenario(FileDocument):
         said = {"paper": circuits.paper, "before": circuits.before != "none"}
         for field in (name for name, is_said in said.items() if is_said):
             raise ValueError(f"circuits: `{field}` is for flows; leave it out, or set `fidelity` to flows")
-        if circuits.trees and (self.fidelity == "trains" or circuits.timetable is None):
-            problem = "`trees` is for flows, and for packets that follow a timetable"
+        if circuits.trees and circuits.timetable is None:
+            problem = "`trees` is for flows, and for packets and trains that follow a timetable"
             raise ValueError(f"circuits: {problem}; leave it out, or set `fidelity` to flows")
         if not circuits.slots and circuits.timetable is None:
             raise ValueError("circuits: without `slots` a timetable is followed; name it, or set `fidelity` to flows")

@@ -25,10 +25,10 @@ from wiresum.workload.model import Workload, WorkloadJob
 
 FIRST_S = {"packets": 0.005, "trains": 0.0}
 """Seconds of a job's first interval in which nothing is sent: ranks take so long to hear of each other, in packets."""
-LAST_S = 0.01
-LAST_PACKETS = 2
-"""Seconds, and packets at its rate, that a job's last sums are on their way, and that rounds before them have lost in
-between."""
+LAST_S = {"packets": 0.01, "trains": 0.005}
+"""Seconds that a job's last sums are on their way."""
+LAST_PACKETS = {"packets": 2, "trains": 0}
+"""Packets that a job has to send in its last interval beside its share, as it has lost their time between rounds."""
 
 
 class TurnsOverCircuits:
@@ -160,9 +160,9 @@ def on_cable(
         is_first: whether the job begins with this interval.
         is_last: whether it ends with it.
     """
-    mean_bps = sending_bps(job, rate_bps)
     joining_s = FIRST_S[fidelity] if is_first else 0.0
-    arriving_s = LAST_S + LAST_PACKETS * 8 * PACKET_BYTES / mean_bps if is_last else 0.0
+    arriving_s, packets = (LAST_S[fidelity], LAST_PACKETS[fidelity]) if is_last else (0.0, 0)
+    mean_bps = sending_bps(job, rate_bps) + packets * 8 * PACKET_BYTES / seconds
     return cable_bps(mean_bps, seconds, dark_s + joining_s + arriving_s, GRADIENT_PART)
 
 
@@ -196,7 +196,7 @@ def followed(
     _require_dark_before(timetable)
     found = assigned(timetable, topology, workload)
     plans = {int(job): plan for one in found.intervals for job, plan in one.plans.items()}
-    _require_trees(plans, trees=trees, fidelity=fidelity)
+    _require_trees(plans, trees=trees)
     ends = _ends(timetable)
     paces = {} if slots else _paces(workload, timetable, fidelity)
     lit = [set[str](), *({found.network.name(circuit) for circuit in one.circuits} for one in found.intervals)]
@@ -246,18 +246,14 @@ def _require_dark_before(timetable: Timetable) -> None:
         raise ScheduleError(f"{problem}; make it with `before` none, or set `fidelity` to flows")
 
 
-def _require_trees(plans: Mapping[int, AggregationPlan], *, trees: bool, fidelity: str) -> None:
-    """Refuses jobs that switches of several units sum where none may be, and in trains, which are late with them.
+def _require_trees(plans: Mapping[int, AggregationPlan], *, trees: bool) -> None:
+    """Refuses jobs that switches of several units sum where none may be.
 
     Raises:
         ScheduleError: there is one; the message names it.
     """
     job = next((job for job, plan in plans.items() if len(plan.streams[-1].places) > 1), None)
-    if job is None:
-        return
-    if fidelity == "trains":
-        raise ScheduleError(f"switches of several units sum job {job}, in trees; set `fidelity` to packets or flows")
-    if not trees:
+    if job is not None and not trees:
         raise ScheduleError(f"switches of several units sum job {job}; add `trees = true`")
 
 

@@ -45,7 +45,8 @@ pub struct Turns {
     /// Whether gates wait for light. Otherwise they open with their interval, and what meets darkness is lost.
     pub announced: bool,
     /// Whether an interval begins only when all jobs have ended that have no rate in it or later, as the driver has it;
-    /// all later ones are as late then. Otherwise who is late is served when the timetable is over.
+    /// all later ones are as late then. Who is late with light sends as fast as it can. Who is late otherwise, or has no
+    /// light, is served when the timetable is over.
     #[serde(default)]
     pub waits: bool,
     /// What fails.
@@ -86,7 +87,8 @@ pub struct Turn {
 pub(crate) enum Change {
     /// A link got light, or lost it.
     Light { link: usize, is_lit: bool },
-    /// A job's workers may send so many bit/s, which is nothing if it is 0; they begin if they have not begun.
+    /// A job's workers may send so many bit/s, which is nothing if it is 0, and as many as they can if it is infinite; they
+    /// begin if they have not begun.
     Gate { job: usize, rate_bps: f64, is_first: bool },
 }
 
@@ -280,7 +282,12 @@ impl<'a> Runner<'a> {
     /// The next interval begins. After the last one there are circuits for those who are late, tried again from time to
     /// time as long as somebody is.
     fn turn(&mut self, now_s: f64, is_over: &impl Fn(usize) -> bool) {
-        if self.is_waited_for(is_over) {
+        let late = self.late(is_over);
+        for &job in &late {
+            self.gates[job].wanted_bps = f64::INFINITY;
+        }
+        let is_planned = self.next < self.turns.intervals.len();
+        if !late.is_empty() && is_planned && self.waited_s < MOST_LATE_S {
             self.late_s += LOOK_S;
             self.waited_s += LOOK_S;
             self.next_turn_s = now_s + LOOK_S;
@@ -311,16 +318,20 @@ impl<'a> Runner<'a> {
         };
     }
 
-    /// Whether a job has not ended that has no rate any more in the interval that is due.
-    fn is_waited_for(&self, is_over: &impl Fn(usize) -> bool) -> bool {
-        let is_late = |(job, last): (usize, &usize)| {
-            *last < self.next && self.gates[job].wanted_bps > 0.0 && !is_over(job)
+    /// Jobs that are waited for, or have not ended with the timetable: they have no rate any more in what is due, and have
+    /// light or get some.
+    fn late(&self, is_over: &impl Fn(usize) -> bool) -> Vec<usize> {
+        if !self.turns.waits || self.next > self.turns.intervals.len() {
+            return Vec::new();
+        }
+        let is_late = |job: &usize| {
+            let circuits = &self.turns.jobs[*job];
+            self.last[*job] < self.next
+                && self.gates[*job].wanted_bps > 0.0
+                && !is_over(*job)
+                && circuits.iter().all(|circuit| self.light.dark_s(*circuit).is_finite())
         };
-        let is_planned = self.next < self.turns.intervals.len();
-        self.turns.waits
-            && is_planned
-            && self.waited_s < MOST_LATE_S
-            && self.last.iter().enumerate().any(is_late)
+        (0..self.last.len()).filter(is_late).collect()
     }
 
     /// Links that have light now and had none, or the other way round. What waits for a circuit that goes dark is sent
@@ -463,8 +474,19 @@ mod tests {
         let turns = Turns { waits: true, ..turns(true, Vec::new()) };
         let mut runner = Runner::new(&turns, 2);
         let all = changes(&mut runner, &links(), 1.0 + 2.0 * MOST_LATE_S);
+        assert!(all.contains(&(1.0, gate(0, f64::INFINITY, false))), "{all:?}");
         let (at_s, _) = all.iter().find(|(_, one)| *one == light(1, true)).expect("its turn");
         assert!((at_s - (1.0 + MOST_LATE_S + 0.1)).abs() < 2.0 * LOOK_S, "{at_s}");
+    }
+
+    /// The first job's circuit does not come up: the second one begins in its turn.
+    #[test]
+    fn nobody_waits_for_who_has_no_light() {
+        let faults = vec![Fault { what: Faulty::Circuit([0, 1]), at_s: 0.0, until_s: Some(0.5) }];
+        let turns = Turns { waits: true, ..turns(true, faults) };
+        let mut runner = Runner::new(&turns, 2);
+        let all = changes(&mut runner, &links(), 2.0);
+        assert_eq!(all, [(1.1, light(1, true)), (1.1, gate(1, RATE_BPS, true))]);
     }
 
     #[test]

@@ -65,7 +65,8 @@ impl<'a> Host<'a> {
     /// From now on sends so many bit/s on the cable; nothing, for as long as its patience lasts, if it is 0.
     pub fn set_gate(&mut self, rate_bps: f64, patience: Duration, now: Time) {
         if rate_bps > 0.0 {
-            self.session.open(Some(rate_bps as u64), now);
+            self.session
+                .open(Some(rate_bps).filter(|bps| bps.is_finite()).map(|bps| bps as u64), now);
         } else {
             self.session.shut(now.plus(patience), now);
         }

@@ -12,7 +12,7 @@ const LATE_PS: u64 = 8_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// On the cable; nothing is let out if it is 0.
-    pub rate_bps: f64,
+    rate_bps: f64,
     /// When what was let out will have left at that rate.
     free_at_ps: u64,
     /// When the next train may leave, if it has to wait.
@@ -26,6 +26,15 @@ impl Default for Pace {
 }
 
 impl Pace {
+    /// Another rate. What was let out at the one before and has not left yet is waited for at the new one.
+    pub fn open(&mut self, rate_bps: f64, now_ps: u64) {
+        let owed_ps = self.free_at_ps.saturating_sub(now_ps);
+        if owed_ps > 0 && self.rate_bps > 0.0 && rate_bps > 0.0 {
+            self.free_at_ps = now_ps + (owed_ps as f64 * self.rate_bps / rate_bps) as u64;
+        }
+        self.rate_bps = rate_bps;
+    }
+
     /// Whether a train may leave now.
     pub fn lets_out(&mut self, now_ps: u64) -> bool {
         let waits = self.rate_bps > 0.0 && self.free_at_ps > now_ps;
@@ -33,9 +42,11 @@ impl Pace {
         self.rate_bps > 0.0 && !waits
     }
 
-    /// Packets of a train at most: what the gate makes up for, as more at once would be ahead of the rate.
-    pub fn longest(&self, packets: usize, packet_bytes: u64) -> usize {
-        let at_once = LATE_PS as f64 / PS_PER_SECOND * self.rate_bps / 8.0 / packet_bytes as f64;
+    /// Packets of a train at most, which is stored at each of so many hops to the root and back: in all that takes no longer
+    /// than what the gate makes up for, as a round would end later by the rest.
+    pub fn longest(&self, packets: usize, packet_bytes: u64, hops: usize) -> usize {
+        let late_s = LATE_PS as f64 / PS_PER_SECOND / hops.max(1) as f64;
+        let at_once = late_s * self.rate_bps / 8.0 / packet_bytes as f64;
         packets.min((at_once as usize).max(1))
     }
 
@@ -43,5 +54,36 @@ impl Pace {
     pub fn note_sent(&mut self, bytes: u64, now_ps: u64) {
         let since_ps = self.free_at_ps.max(now_ps.saturating_sub(LATE_PS));
         self.free_at_ps = since_ps + picoseconds(8.0 * bytes as f64 / self.rate_bps);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_PS: u64 = PS_PER_SECOND as u64;
+
+    /// Ten packets of a hundredth of a second each wait for a tenth, for half of it at twice the rate, and for nothing
+    /// where there is no limit.
+    #[test]
+    fn what_has_not_left_is_waited_for_at_the_rate_that_there_is() {
+        for (rate_bps, waits_ps) in [(8e6, NOW_PS / 10), (16e6, NOW_PS / 20), (f64::INFINITY, 0)] {
+            let mut pace = Pace::default();
+            pace.open(8e6, 0);
+            pace.note_sent(108_000, NOW_PS);
+            pace.open(rate_bps, NOW_PS);
+            assert_eq!(
+                (pace.lets_out(NOW_PS), pace.free_at_ps),
+                (waits_ps == 0, NOW_PS + waits_ps)
+            );
+        }
+    }
+
+    #[test]
+    fn a_train_that_is_stored_at_more_hops_is_shorter() {
+        let mut pace = Pace::default();
+        pace.open(8e6, 0);
+        assert_eq!([1, 2, 4, 100].map(|hops| pace.longest(64, 1_000, hops)), [8, 4, 2, 1]);
+        assert_eq!(Pace::default().longest(64, 1_000, 6), 64, "a gate without a rate");
     }
 }

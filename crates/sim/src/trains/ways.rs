@@ -23,6 +23,8 @@ struct Detour {
 
 pub(super) struct TrainWays {
     pub root: usize,
+    /// Hops of the longest way.
+    pub hops: usize,
     /// By site: what contributions are addressed to, and their direction, whoever sends them.
     usual: Vec<Option<(NodeId, u32)>>,
     detours: Vec<Detour>,
@@ -58,6 +60,7 @@ impl TrainWays {
         }
         let mut ways = Self::nowhere(root, scenario.sites.len());
         ways.firsts = of.iter().map(|way| survey.first(way)).collect();
+        ways.hops = of.iter().map(|way| way.hops().count()).max().unwrap_or(0);
         ways.install(&Ways { job: JobId(0), sub_model: SubModelId(0), of }, &survey)?;
         Ok(ways)
     }
@@ -65,6 +68,7 @@ impl TrainWays {
     fn nowhere(root: usize, sites: usize) -> Self {
         Self {
             root,
+            hops: 0,
             usual: vec![None; sites],
             detours: Vec::new(),
             firsts: Vec::new(),

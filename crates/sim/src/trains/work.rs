@@ -64,7 +64,11 @@ impl<V: Content> Yard<'_, V> {
             match change {
                 Change::Light { link, is_lit } => self.network.links.fail(link, is_lit),
                 Change::Gate { job, rate_bps, is_first } => {
-                    self.jobs[job].hosts.iter_mut().for_each(|host| host.pace.rate_bps = rate_bps);
+                    let now_ps = self.now_ps;
+                    self.jobs[job]
+                        .hosts
+                        .iter_mut()
+                        .for_each(|host| host.pace.open(rate_bps, now_ps));
                     if is_first {
                         self.schedule_all(job);
                     } else {
@@ -125,7 +129,8 @@ impl<V: Content> Yard<'_, V> {
         let mut sent = 0;
         let packet_bytes = self.jobs[job].packet_bytes;
         let pace = self.jobs[job].hosts[rank].pace;
-        for _ in 0..pace.longest(self.scenario.train, packet_bytes) {
+        let hops = 2 * self.jobs[job].ways[stream].hops;
+        for _ in 0..pace.longest(self.scenario.train, packet_bytes, hops) {
             let host = &mut self.jobs[job].hosts[rank];
             let site = host.site;
             let Some(packet) = host.workers[stream].poll_transmit(now) else { break };
