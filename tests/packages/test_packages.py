@@ -138,7 +138,7 @@ def test_the_wheel_trains(engine: str, clean: dict[str, str], tmp_path: Path) ->
         timeout_s=TRAIN_S,
     )
     assert len([n for n in re.findall(r"summed (\d+)", said) if int(n) > 100 * 100 * 4]) == 2, said
-    assert not (tmp_path / ".cache").exists(), "the C++ part was built again"
+    assert not list((tmp_path / ".cache").rglob("_c10d*")), "the C++ part was built again"
 
 
 @pytest.fixture
