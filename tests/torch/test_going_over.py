@@ -96,7 +96,7 @@ class Engine:
         aside = _memory(one.aside, one.elements, torch.float32).fill_(-1.0)
         if results is not None:
             aside.copy_(results)
-            # Of the tail it has the last element.
+            # All of the tail is missing but the last element.
             for start, end in TAIL:
                 aside[start : min(end, LENGTH - 1)] = -1.0
 

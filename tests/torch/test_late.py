@@ -143,7 +143,7 @@ def test_without_a_network_there_is_nothing_to_wait_for() -> None:
 
 
 def no_variance() -> None:
-    with pytest.raises(ValueError, match="a step or more"):
+    with pytest.raises(ValueError, match="note at least one step"):
         GradientVariance().estimate()
 
 

@@ -64,7 +64,7 @@ class NetworkWork final : public CarriedWork {
     at::Tensor sink_;
     // Where the engine keeps what results replace; undefined if it keeps nothing.
     at::Tensor aside_;
-    // Of the results those that another rank may lack, once it is submitted.
+    // The results that another rank may lack, once it is submitted.
     Tail tail_;
     // The room that is taken beside the user's memory, so that it may begin anew; null if there was none.
     ReplayMemory::Lease kept_;
