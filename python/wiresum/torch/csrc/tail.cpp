@@ -1,16 +1,12 @@
 #include "tail.h"
 
-#include <ATen/core/grad_mode.h>
+#include <cstring>
 
 namespace wiresum {
 
 namespace {
 
 int64_t length_of(const wiresum_span &span) { return static_cast<int64_t>(span.end - span.start); }
-
-at::Tensor part_of(const at::Tensor &values, const wiresum_span &span) {
-    return values.view(-1).narrow(0, static_cast<int64_t>(span.start), length_of(span));
-}
 
 } // namespace
 
@@ -35,21 +31,26 @@ int64_t Tail::elements() const {
     return sum;
 }
 
+// Byte by byte and not as tensors: the engine's thread, which gathers, has no use for PyTorch's threads.
 void Tail::gather(const at::Tensor &values, at::Tensor &tail) const {
-    at::NoGradGuard no_grad;
-    int64_t offset = 0;
+    const auto width = static_cast<size_t>(values.element_size());
+    const auto *from = static_cast<const char *>(values.const_data_ptr());
+    auto *to = static_cast<char *>(tail.mutable_data_ptr());
     for (const wiresum_span &span : spans_) {
-        tail.narrow(0, offset, length_of(span)).copy_(part_of(values, span));
-        offset += length_of(span);
+        const size_t bytes = (span.end - span.start) * width;
+        std::memcpy(to, from + span.start * width, bytes);
+        to += bytes;
     }
 }
 
 void Tail::scatter(const at::Tensor &tail, at::Tensor &values) const {
-    at::NoGradGuard no_grad;
-    int64_t offset = 0;
+    const auto width = static_cast<size_t>(values.element_size());
+    const auto *from = static_cast<const char *>(tail.const_data_ptr());
+    auto *to = static_cast<char *>(values.mutable_data_ptr());
     for (const wiresum_span &span : spans_) {
-        part_of(values, span).copy_(tail.narrow(0, offset, length_of(span)));
-        offset += length_of(span);
+        const size_t bytes = (span.end - span.start) * width;
+        std::memcpy(to + span.start * width, from, bytes);
+        from += bytes;
     }
 }
 
