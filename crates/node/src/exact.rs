@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 
+use wiresum_codec::lane::{I16Be, I16Le, I32Be, I32Le, Lane};
 use wiresum_wire::{LaneType, NOT_FINITE};
 use wiresum_worker::{Sink, Source};
 
@@ -140,6 +141,20 @@ impl Exact {
         }
     }
 
+    fn encode<L: Lane>(self, elements: &[u8], lanes: &mut [u8]) {
+        let elements = elements.chunks_exact(self.element.width());
+        for (bytes, lane) in elements.zip(L::split_mut(lanes)) {
+            *lane = L::store(self.to_lane(read_bits(self.element, bytes)));
+        }
+    }
+
+    fn decode<L: Lane>(self, lanes: &[u8], elements: &mut [u8]) {
+        let elements = elements.chunks_exact_mut(self.element.width());
+        for (bytes, lane) in elements.zip(L::split(lanes)) {
+            write_bits(self.element, self.of_lane(L::load(*lane)), bytes);
+        }
+    }
+
     fn is_number(&self, bits: i32) -> bool {
         let all = if self.element == ExactType::Float32 { i32::MAX } else { 0x7fff };
         self.element.infinity().is_none_or(|infinity| bits & all <= infinity)
@@ -161,24 +176,6 @@ fn write_bits(element: ExactType, bits: i32, bytes: &mut [u8]) {
         1 => bytes[0] = bits as u8,
         2 => bytes.copy_from_slice(&(bits as i16).to_ne_bytes()),
         _ => bytes.copy_from_slice(&bits.to_ne_bytes()),
-    }
-}
-
-fn read_lane(lanes: LaneType, bytes: &[u8]) -> i32 {
-    match lanes {
-        LaneType::I32Le => i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
-        LaneType::I32Be => i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
-        LaneType::I16Le => i16::from_le_bytes([bytes[0], bytes[1]]).into(),
-        LaneType::I16Be => i16::from_be_bytes([bytes[0], bytes[1]]).into(),
-    }
-}
-
-fn write_lane(lanes: LaneType, lane: i32, bytes: &mut [u8]) {
-    match lanes {
-        LaneType::I32Le => bytes.copy_from_slice(&lane.to_le_bytes()),
-        LaneType::I32Be => bytes.copy_from_slice(&lane.to_be_bytes()),
-        LaneType::I16Le => bytes.copy_from_slice(&(lane as i16).to_le_bytes()),
-        LaneType::I16Be => bytes.copy_from_slice(&(lane as i16).to_be_bytes()),
     }
 }
 
@@ -267,14 +264,16 @@ impl Source for Elements {
             // SAFETY: by the contract of `source` there is room.
             unsafe { aside.keep(&self.bytes(&range)) };
         }
-        let Exact { element, lanes: lane_type, .. } = self.exact;
-        let elements = self.read(&range).chunks_exact(element.width());
-        let (used, rest) = lanes.split_at_mut(elements.len() * lane_type.width());
-        for (bytes, lane) in elements.zip(used.chunks_exact_mut(lane_type.width())) {
-            write_lane(lane_type, self.exact.to_lane(read_bits(element, bytes)), lane);
+        let (exact, elements) = (self.exact, self.read(&range));
+        let (used, rest) = lanes.split_at_mut(range.len() * exact.width());
+        match exact.lanes {
+            LaneType::I32Le => exact.encode::<I32Le>(elements, used),
+            LaneType::I32Be => exact.encode::<I32Be>(elements, used),
+            LaneType::I16Le => exact.encode::<I16Le>(elements, used),
+            LaneType::I16Be => exact.encode::<I16Be>(elements, used),
         }
         rest.fill(0);
-        lane_type.sum(lanes)
+        exact.lanes.sum(lanes)
     }
 }
 
@@ -284,14 +283,16 @@ impl Sink for Elements {
         if let Some(aside) = &self.aside {
             aside.note_replaced(bytes.clone());
         }
-        let Exact { element, lanes: lane_type, .. } = self.exact;
+        let exact = self.exact;
         // SAFETY: by the contract of `sink`; nobody reads them any more, as this fragment has its result.
         let elements = unsafe {
             std::slice::from_raw_parts_mut(self.data.add(bytes.start).as_ptr(), bytes.len())
         };
-        let elements = elements.chunks_exact_mut(element.width());
-        for (bytes, lane) in elements.zip(lanes.chunks_exact(lane_type.width())) {
-            write_bits(element, self.exact.of_lane(read_lane(lane_type, lane)), bytes);
+        match exact.lanes {
+            LaneType::I32Le => exact.decode::<I32Le>(lanes, elements),
+            LaneType::I32Be => exact.decode::<I32Be>(lanes, elements),
+            LaneType::I16Le => exact.decode::<I16Le>(lanes, elements),
+            LaneType::I16Be => exact.decode::<I16Be>(lanes, elements),
         }
     }
 }

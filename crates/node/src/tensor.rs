@@ -341,7 +341,8 @@ impl<T: Element> Values<T> {
     }
 
     /// Where these elements lie from the first one on.
-    fn bytes(range: &Range<usize>) -> Range<usize> {
+    fn bytes(&self, range: &Range<usize>) -> Range<usize> {
+        assert!(range.end <= self.len, "{range:?} of {} elements", self.len);
         range.start * size_of::<T>()..range.end * size_of::<T>()
     }
 
@@ -386,9 +387,9 @@ impl<T: Element> Source for Values<T> {
     }
 
     fn encode(&self, range: Range<usize>, exponent: i8, lanes: &mut [u8]) -> u32 {
-        if let Some(aside) = self.aside.as_ref().filter(|_| range.end <= self.len) {
+        if let Some(aside) = &self.aside {
             // SAFETY: by the contract of `Elements::keeping` there is room.
-            unsafe { aside.keep(&Self::bytes(&range)) };
+            unsafe { aside.keep(&self.bytes(&range)) };
         }
         let rounding = match self.excess {
             Excess::Lost => return self.format.encode(self.read(range), exponent, lanes),
@@ -413,7 +414,7 @@ impl<T: Element> Sink for Results<T> {
         let values = &self.0;
         let at = values.at(&range);
         if let Some(aside) = &values.aside {
-            aside.note_replaced(Values::<T>::bytes(&range));
+            aside.note_replaced(values.bytes(&range));
         }
         // SAFETY: by the contract of `sink`; nobody reads them any more, as this fragment has its result.
         let elements = unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), range.len()) };
