@@ -68,7 +68,7 @@ ALLOWED_PACKAGES = {
     "gates": {"errors", "native", "_native"},
     "gpu": set(),
     "plan": {"errors", "wire", "native", "document", "picture", "topology", "_native"},
-    "schedule": {"errors", "document", "picture", "planners", "_native"},
+    "schedule": {"errors", "registry", "document", "picture", "planners", "_native"},
     "sparse": {"errors", "registry", "picture", "document", "plan", "_native"},
     "predict": {"errors", "wire", "picture", "document", "topology", "plan", "sparse", "_native"},
     "planners": {"errors", "wire", "registry", "document", "topology", "plan", "sparse", "predict"},

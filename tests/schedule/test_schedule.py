@@ -251,6 +251,39 @@ def test_the_command_schedules_without_slots_and_along_trees(files):
     assert completion_s("--trees") > 0
 
 
+def test_schedulers_are_compared_on_the_same_jobs(files):
+    topology, jobs, _ = files
+    asked = ["compare", "-t", str(topology), "--jobs", str(jobs), "--no-sums", "--schedulers"]
+
+    def answer(schedulers, *options):
+        done = CliRunner().invoke(app, [*asked, schedulers, *options], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    rows = {one["scheduler"]: one for one in json.loads(answer("turns,window,events,spectra", "--json"))}
+    assert "contiguous" in rows["spectra"]["refusal"]
+    for one in (rows["turns"], rows["window"]):
+        assert one["cost"]["share_summed"] == 0.0
+        assert one["cost"]["completion_s"] == pytest.approx((1 + one["gap"]) * one["bound_s"])
+    # One bound for all whose circuits change with slots; without slots, jobs may be complete sooner.
+    assert rows["turns"]["bound_s"] == rows["window"]["bound_s"] >= rows["events"]["bound_s"]
+    shown = answer("turns,spectra")
+    assert "over bound" in shown
+    assert "spectra: job" in shown
+
+
+def test_a_comparison_says_what_it_lacks(files):
+    topology, jobs, _ = files
+    given = ["compare", "-t", str(topology), "--jobs", str(jobs)]
+    with pytest.raises(ScheduleError, match="did you mean turns"):
+        CliRunner().invoke(app, [*given, "--schedulers", "turn"], catch_exceptions=False)
+    for options, said in ((["--schedulers", "turns", "-n", "4"], "--workers"), (["--planners", "ps"], "--jobs")):
+        refused = CliRunner().invoke(app, [*given, *options])
+        assert refused.exit_code == 2
+        assert said in refused.output
+    assert "--topology" in CliRunner().invoke(app, ["compare", "--schedulers", "turns"]).output
+
+
 def test_the_command_says_what_is_missing_or_too_much(files):
     topology, jobs, asked = files
     with pytest.raises(ScheduleError, match="give `--jobs FILE`"):

@@ -1,4 +1,4 @@
-"""`wiresum compare`: planners side by side on one network and model; or answers side by side for one scenario."""
+"""`wiresum compare`: planners on one network and model, schedulers on the same jobs, or answers for one scenario."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wiresum.cli.rows import CountedRows, compare_rows
+from wiresum.cli.schedulers import AskedJobs, compare_schedulers
 from wiresum.commandline import completion, options
 from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.groups import given, grouped, present, refuse
@@ -33,6 +34,7 @@ def compare(
     division: options.ModelParts,
     search: options.SearchOptions,
     rows: CountedRows,
+    asked: AskedJobs,
     scenario: Annotated[
         Path | None,
         typer.Argument(
@@ -49,6 +51,10 @@ def compare(
             help=f"Planners, comma-separated: {', '.join(COMPARED)}; or of rows: {', '.join(ROW_PLANNERS)}",
             autocompletion=completion.names([*COMPARED, *ROW_PLANNERS]),
         ),
+    ] = None,
+    schedulers: Annotated[
+        str | None,
+        typer.Option("--schedulers", help="Schedulers of jobs over optical circuits, comma-separated, as turns,fcfs"),
     ] = None,
     topology: Annotated[
         str | None,
@@ -79,11 +85,13 @@ def compare(
     ] = "auto",
     as_json: options.JsonOption = False,
 ) -> None:
-    """Compare planners by bytes, memory, time and proofs; or simulations and a live run of one scenario.
+    """Compare planners or schedulers by cost and time; or simulations and a live run of one scenario.
 
     Example: `wiresum compare --planners ps,krgs,goat --topology leaf-spine --model alexnet --parts 16 --workers 35`
 
     Example: `wiresum compare --planners tiers,zebra --topology star:workers=8,servers=1 --trace criteo:scale=0.1`
+
+    Example: `wiresum compare --schedulers turns,window,fcfs --topology optical:units=4 --jobs jobs.json`
 
     Example: `wiresum compare docs/examples/star.toml --set job.0.bytes=4000000`
 
@@ -98,8 +106,17 @@ def compare(
 
         compare_answers(scenario, change or [], live=live, engine=engine, as_json=as_json)
         return
+    if schedulers is not None:
+        if topology is None:
+            raise typer.BadParameter("give --topology, with the optical switch, and --jobs", param_hint="--schedulers")
+        useless = [*given(division), *given(rows)]
+        useless += present({"--planners": planners, "--model": model, "--workers": workers, "--plot": plot})
+        refuse(useless, "schedulers of jobs do not heed it; leave it out")
+        compare_schedulers(schedulers, topology, asked, search.time_limit, seed=search.seed, as_json=as_json)
+        return
+    refuse(given(asked), "only --schedulers ask about jobs over circuits; leave it out")
     if planners is None or topology is None:
-        raise typer.BadParameter("give a scenario file, or --planners and --topology")
+        raise typer.BadParameter("give a scenario file; or --topology, and --planners or --schedulers")
     names = planners.split(",")
     if set(names) & set(ROW_PLANNERS):
         useless = [*given(search), *given(division)[: 0 if model else None]]

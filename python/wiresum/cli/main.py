@@ -62,7 +62,7 @@ SUMMARIES = {
     "demo": "Train a network on real images over links that sum gradients, then over Gloo, and compare.",
     "plan": "Place a job on a topology: which node sums what.",
     "keys": "Write the keys of one node, which its daemon takes in place of the job's secret.",
-    "compare": "Compare planners by bytes, memory, time and proofs; or simulations and a live run of one scenario.",
+    "compare": "Compare planners or schedulers by cost and time; or simulations and a live run of one scenario.",
     "schedule": "Schedule jobs over optical circuits and places at switches, with a proven bound.",
     "explain": "Say in plain words who sums what in a plan, or who sends when in a schedule and whom it waits for.",
     "adjust": "Replan after a failure or overload, between two rounds and with few changes.",

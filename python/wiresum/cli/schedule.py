@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wiresum.cli.schedulers import AskedJobs
 from wiresum.commandline import options
 from wiresum.commandline.console import note, out, print_json
-from wiresum.commandline.options import load_topology
+from wiresum.commandline.groups import grouped
 from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_rate, parse_seconds
-from wiresum.errors import ScheduleError
 
 if TYPE_CHECKING:
     from wiresum.schedule import Timetable
 
-OBJECTIVES = ("completion", "mean", "weighted", "fair")
 
-
+@grouped
 def schedule(
     network: Annotated[
         str,
@@ -27,24 +26,14 @@ def schedule(
             metavar="INSTANCE_OR_TOPOLOGY", help="Instance file, or a topology with an optical switch: a name or a file"
         ),
     ],
-    jobs: Annotated[Path | None, typer.Option("--jobs", help="Workload file, where a topology is given")] = None,
+    asked: AskedJobs,
     scheduler: Annotated[
         str, typer.Option("--scheduler", "-s", help="Scheduler of the jobs; `--scheduler list` prints all")
     ] = "turns",
-    slot: Annotated[
-        str, typer.Option("--slot", help="Time after which circuits may change; an instance has its own")
-    ] = "1s",
     slots: Annotated[
         bool,
         typer.Option("--slots/--no-slots", help="Change circuits with slots only, as all do but `events`"),
     ] = True,
-    sums: Annotated[bool, typer.Option("--sums/--no-sums", help="Let switches sum")] = True,
-    trees: Annotated[
-        bool, typer.Option("--trees/--no-trees", help="Let switches of several units sum a job together")
-    ] = False,
-    objective: Annotated[
-        str, typer.Option("--objective", help=f"Objective of `turns`: {', '.join(OBJECTIVES)}")
-    ] = "completion",
     online: Annotated[
         bool,
         typer.Option("--online", help="Let `turns` know jobs from their arrival on only"),
@@ -80,20 +69,17 @@ def schedule(
         for name, summary in SCHEDULERS.items():
             out().print(f"{name:14} {summary}")
         return
-    if objective not in OBJECTIVES:
-        raise typer.BadParameter(f"{objective} is not one of {', '.join(OBJECTIVES)}", param_hint="--objective")
     step_bps = parse_rate(step)
     if step_bps is None:
         raise typer.BadParameter("a step needs a rate, as 10gbit", param_hint="--step")
-    rules = {"paper": paper, "slots": slots and scheduler != WITHOUT_SLOTS, "trees": trees}
-    instance = _instance(network, jobs, parse_seconds(slot), **rules)
+    instance = asked.instance(network, paper=paper, slots=slots and scheduler != WITHOUT_SLOTS)
     with working(f"scheduler {scheduler}"):
         timetable = ask(
             instance,
             scheduler,
             time_limit,
-            sums=sums,
-            objective=objective,
+            sums=asked.sums,
+            objective=asked.objective,
             online=online,
             blocking=blocking,
             keep_circuits=keep_circuits,
@@ -103,7 +89,7 @@ def schedule(
     if by is not None:
         from wiresum.schedule.conflict import require
 
-        require(timetable, instance, parse_seconds(by), sums)
+        require(timetable, instance, parse_seconds(by), asked.sums)
     _show(timetable, instance, explain, as_json)
     if output:
         timetable.write(output)
@@ -112,32 +98,6 @@ def schedule(
 
         draw(timetable, instance, plot)
         note(f"drawn to {plot}")
-
-
-def _instance(network: str, jobs: Path | None, slot_s: float, **rules: Any) -> dict[str, Any]:
-    """An instance file as it is; a topology and a workload as an instance."""
-    from wiresum.workload.instance import FORMAT, instance
-    from wiresum.workload.model import Workload
-
-    document = _document(network)
-    if document is not None and document.get("format") == FORMAT:
-        if jobs is not None:
-            raise ScheduleError(f"{network} is an instance, which has its jobs; leave `--jobs` out")
-        return document
-    there = load_topology(network)
-    if jobs is None:
-        raise ScheduleError(f"{network} is a topology, which has no jobs; give `--jobs FILE`")
-    return instance(there, Workload.read(jobs), slot_s, **rules)
-
-
-def _document(network: str) -> dict[str, Any] | None:
-    """A JSON object, where the name is that of a file with one."""
-    from wiresum.document import is_there, read_json
-
-    if not is_there(network):
-        return None
-    document = read_json(network, "network", ScheduleError)
-    return document if isinstance(document, dict) else None
 
 
 def _show(timetable: Timetable, instance: dict[str, Any], explain: bool, as_json: bool) -> None:
