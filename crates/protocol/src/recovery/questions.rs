@@ -46,9 +46,10 @@ impl Recovery {
         }
         let (since, questions) = self.unheard.unwrap_or((now, 0));
         self.unheard = Some((since, questions + 1));
-        let is_given = self.flight.get(first).is_some_and(|record| record.is(Duty::Gives));
+        // Where others give or take, results say nothing of what lies beyond, so the next question begins there.
+        let is_both = self.flight.get(first).is_none_or(|record| record.is(Duty::Both));
         let covered = first.plus(self.group.min(self.next.since(first) as u32));
-        let next = if is_given { covered } else { self.next };
+        let next = if is_both { self.next } else { covered };
         let probe = self.asking.ask(first, next, self.ordinal, now);
         for index in 0..self.group {
             let position = first.plus(index);
@@ -107,7 +108,8 @@ impl Recovery {
     /// Where a status is the acknowledgement: the first position without one that no question under way is about, once half a window
     /// is out since the last question, so that the other half keeps the link busy, or nothing more can be sent. While another
     /// question is under way, three quarters, if results answer as well. Where others give most positions, few transmissions are
-    /// many positions: as many as a status covers are enough, too.
+    /// many positions: as many as a status covers are enough, too; and of what is only given nothing else will ever tell, so
+    /// it is asked about as soon as nothing more can be sent, whatever was asked since.
     fn unacknowledged_group(&self, can_send_new: bool) -> Option<FragmentId> {
         if self.acknowledgement != Acknowledgement::Held {
             return None;
@@ -119,7 +121,7 @@ impl Recovery {
         let part = if is_waiting && !is_given { 3 } else { 2 };
         let is_enough = sent_since >= self.group.min((self.window * part).div_ceil(4));
         let is_due = is_enough || is_given && self.next.since(position) >= self.group as i32;
-        let is_last = sent_since > 0 && !can_send_new && !is_waiting;
+        let is_last = (sent_since > 0 || is_given) && !can_send_new && !is_waiting;
         (is_last || is_due && position != self.next).then_some(position)
     }
 }

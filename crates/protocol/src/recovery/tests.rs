@@ -1,4 +1,6 @@
-//! Results that come before their turn.
+//! Results that come before their turn, and questions about what others give or take.
+
+use wiresum_wire::control::{set_word, status};
 
 use super::*;
 use crate::Plan;
@@ -48,4 +50,41 @@ fn nothing_comes_from_beyond_the_slots() {
     recovery.note_due(at(0), NOW);
     assert!(recovery.may_come_ahead(at(SLOTS - 1)));
     assert!(!recovery.may_come_ahead(at(SLOTS)), "its record is that of the first");
+}
+
+/// The same of a stream whose positions others give or take, with questions about 32 of them.
+fn exchange() -> Recovery {
+    let plan = Plan::from_json(include_str!("../../tests/plans/tree.json")).expect("valid");
+    Recovery::new(&plan.streams[2].clone().with_slots(SLOTS), FIRST)
+}
+
+/// A recovery that has asked about position 0, which it only takes, after it has given those of a range.
+fn asked_about_a_taken_one(given: std::ops::Range<u32>) -> (Recovery, Probe) {
+    let mut recovery = exchange();
+    recovery.note_due(at(0), NOW);
+    given.for_each(|index| recovery.note_given(at(index), NOW));
+    let alarm = recovery.alarm().expect("it watches");
+    recovery.handle_timeout(alarm);
+    let probe = recovery.next_probe(false, alarm).expect("nothing was heard");
+    assert_eq!(probe.first, at(0));
+    (recovery, probe)
+}
+
+#[test]
+fn the_next_question_begins_where_the_one_about_a_taken_position_ends() {
+    let (mut recovery, _) = asked_about_a_taken_one(40..80);
+    let next = recovery.next_probe(false, NOW).map(|probe| probe.first);
+    assert_eq!(next, Some(at(32)), "results tell nothing of what is given from there on");
+}
+
+#[test]
+fn what_is_only_given_is_asked_about_once_nothing_more_can_be_sent() {
+    let (mut recovery, probe) = asked_about_a_taken_one(40..41);
+    let mut payload = [0; 4 * status::WORDS];
+    set_word(&mut payload, status::ECHO_WORD, probe.echo);
+    assert_eq!(recovery.next_probe(true, NOW), None, "the question is under way");
+    assert!(recovery.handle_status(at(0), &payload, NOW));
+    assert_eq!(recovery.next_probe(true, NOW), None, "more will be sent");
+    let last = recovery.next_probe(false, NOW).map(|probe| probe.first);
+    assert_eq!(last, Some(at(40)), "nobody else tells that the node has it");
 }
