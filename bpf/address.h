@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Sending a packet on to one peer. */
+/* Addressing a packet to one peer. */
 #ifndef WIRESUM_ADDRESS_H
 #define WIRESUM_ADDRESS_H
 
@@ -87,18 +87,6 @@ static __always_inline int address_as(struct xdp_md *ctx, const struct peer *pee
 
 static __always_inline int address_to(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
     return address_as(ctx, peer, frame_len, WIRESUM_HEADER_LEN);
-}
-
-/* Sends the packet to one peer; see `address_as`. */
-static __always_inline int send_as(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len,
-                                   __u32 headers_len) {
-    if (address_as(ctx, peer, frame_len, headers_len))
-        return XDP_ABORTED;
-    return peer->ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(peer->ifindex, 0);
-}
-
-static __always_inline int send_to(struct xdp_md *ctx, const struct peer *peer, __u32 frame_len) {
-    return send_as(ctx, peer, frame_len, WIRESUM_HEADER_LEN);
 }
 
 #endif

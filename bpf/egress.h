@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Addresses one copy of a broadcast on its way out.
+/* Addresses one copy of a broadcast on its way out; what went to one peer has its headers, and passes.
  *
  * A broadcast makes one copy for each child, and the copies for one port leave in a row. The kernel runs one
  * program for all frames queued to a port, so the program cannot be told the child; and several children may
@@ -66,13 +66,23 @@ static __always_inline int name_child(struct xdp_md *ctx, __u32 frame_len, __u8 
     return 0;
 }
 
+/* Whether a packet is a copy that has no headers of its own yet. */
+static __always_inline int is_copy(const struct broadcast *broadcast) {
+    const __u16 *to = (const void *)broadcast->nobody;
+    return !(to[0] | to[1] | to[2]);
+}
+
 static __always_inline int address_copy(struct xdp_md *ctx, __u32 ifindex) {
     void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
     struct broadcast *broadcast = data;
     struct ethhdr *ethernet = data;
-    if (data + V4_FRAME_LEN > end || broadcast->stream >= MAX_STREAMS)
+    if (data + V4_FRAME_LEN > end)
         return XDP_ABORTED;
+    if (!is_copy(broadcast))
+        return XDP_PASS;
     __u32 stream = broadcast->stream;
+    if (stream >= MAX_STREAMS)
+        return XDP_ABORTED;
     __u32 frame_len = ethernet->h_proto == bpf_htons(ETH_P_IP) ? V4_FRAME_LEN : V6_FRAME_LEN;
     __u32 child = next_child(broadcast, stream, ifindex);
     if (child >= WIRESUM_MAX_CONTRIBUTORS)

@@ -116,7 +116,10 @@ static __always_inline int acknowledge(struct xdp_md *ctx, const struct arrival 
     int excess = packet->payload_len - WIRESUM_ROW_HEADER_LEN;
     if (bpf_xdp_adjust_tail(ctx, -excess))
         return XDP_DROP;
-    return send_as(ctx, arrival->sender, packet->frame_len, ROW_HEADERS_LEN);
+    if (address_as(ctx, arrival->sender, packet->frame_len, ROW_HEADERS_LEN))
+        return XDP_ABORTED;
+    __u32 ifindex = arrival->sender->ifindex;
+    return ifindex == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(ifindex, 0);
 }
 
 /* Counts the packet, and does what its verdict says. What is wrong goes to the station, which says so to its

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use wiresum_protocol::association::{GENERATIONS, RENEWALS, ValueKeys};
@@ -298,15 +298,20 @@ impl XdpAggregator {
         let hearing = self.hearing(address)?;
         let mut peer = peers::peer(address, self.keys[self.job_index(job)?], &hearing);
         (peer.child, peer.team, peer.rivals) = (seat.child, seat.team, seat.rivals);
+        self.open_outlet(hearing.ifindex)?;
         self.kernel.put("children", &child_index(stream, child), &peer)?;
         let group = self.groups[stream].as_mut().expect("a stream in use has a group");
         let former = group.ports[child].replace(hearing.ifindex);
         for ifindex in former.into_iter().chain([hearing.ifindex]) {
             self.note_port(stream, ifindex)?;
         }
-        let program = self.kernel.program("send_copy");
         let group = self.groups[stream].as_ref().expect("a stream in use has a group");
-        group.put(child, hearing.ifindex, program.as_fd().as_raw_fd())
+        group.put(child, self.kernel.outlet(hearing.ifindex))
+    }
+
+    /// Lets packets leave by an interface.
+    pub(crate) fn open_outlet(&self, ifindex: u32) -> Result<(), XdpError> {
+        self.kernel.put("outlets", &ifindex, &self.kernel.outlet(ifindex))
     }
 
     /// Tells the program which children of a stream are behind a port.
@@ -330,8 +335,9 @@ impl XdpAggregator {
     ) -> Result<(), XdpError> {
         let stream = self.stream_index(job, sub_model, Contributor(0))?;
         let key = self.keys[self.job_index(job)?];
-        let peer = peers::peer(address, key, &self.hearing(address)?);
-        self.kernel.put("parents", &(stream as u32), &peer)
+        let hearing = self.hearing(address)?;
+        self.open_outlet(hearing.ifindex)?;
+        self.kernel.put("parents", &(stream as u32), &peers::peer(address, key, &hearing))
     }
 
     fn job_index(&self, job: JobId) -> Result<usize, XdpError> {
@@ -434,8 +440,7 @@ impl Group {
         ports.filter(|(_, port)| **port == Some(ifindex)).map(|(child, _)| 1 << child).sum()
     }
 
-    pub fn put(&self, child: usize, ifindex: u32, program: i32) -> Result<(), XdpError> {
-        let value = DevmapValue { ifindex, program };
+    pub fn put(&self, child: usize, value: DevmapValue) -> Result<(), XdpError> {
         let put = self.devmap.update((child as u32).as_bytes(), value.as_bytes(), MapFlags::ANY);
         put.map_err(|error| kernel::refused("adding a port to the broadcast".to_owned(), &error))
     }

@@ -222,6 +222,11 @@ impl Kernel {
         made.map_err(|error| refused("creating a devmap".to_owned(), &error))
     }
 
+    /// An interface with the program that runs on all that leaves by it.
+    pub fn outlet(&self, ifindex: u32) -> DevmapValue {
+        DevmapValue { ifindex, program: self.program("send_copy").as_fd().as_raw_fd() }
+    }
+
     /// Takes packets of a job, by its index, with this key.
     pub fn run_job(&self, index: usize, key: JobKey) -> Result<(), XdpError> {
         // Running comes last, so that no packet is compared with half a key.

@@ -78,6 +78,7 @@ impl XdpAggregator {
             if let Some(group) = group {
                 let descriptor = group.devmap.as_fd().as_raw_fd();
                 self.kernel.put("broadcasts", &(stream as u32), &descriptor)?;
+                self.reopen_outlets(stream)?;
             }
         }
         self.relink()
@@ -101,18 +102,25 @@ impl XdpAggregator {
     fn recall_children(&mut self, stream: usize) -> Result<(), XdpError> {
         let devmap = self.kernel.new_broadcast()?;
         let mut group = Group { ports: [None; MAX_CONTRIBUTORS], devmap };
-        let program = self.kernel.program("send_copy").as_fd().as_raw_fd();
         for child in 0..MAX_CONTRIBUTORS {
             let peer: Option<Peer> = self.kernel.get("children", &child_index(stream, child))?;
             if let Some(peer) = peer.filter(|peer| peer.frame_len != 0) {
                 group.ports[child] = Some(peer.ifindex);
-                group.put(child, peer.ifindex, program)?;
+                group.put(child, self.kernel.outlet(peer.ifindex))?;
             }
         }
         // The kernel exchanges a group for another at once, and comes back when no program uses the former one.
         self.kernel.put("broadcasts", &(stream as u32), &group.devmap.as_fd().as_raw_fd())?;
         self.groups[stream] = Some(group);
-        Ok(())
+        self.reopen_outlets(stream)
+    }
+
+    /// Has what leaves for a stream's children and parent pass this process's program.
+    fn reopen_outlets(&self, stream: usize) -> Result<(), XdpError> {
+        let ports = self.groups[stream].iter().flat_map(|group| group.ports).flatten();
+        let parent: Option<Peer> = self.kernel.get("parents", &(stream as u32))?;
+        let above = parent.filter(|peer| peer.frame_len != 0).map(|peer| peer.ifindex);
+        ports.chain(above).try_for_each(|ifindex| self.open_outlet(ifindex))
     }
 
     /// Notes the highest position that has gone up: the node's transmitter starts anew, and has to look there.

@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use support::bpf_is_here;
@@ -12,7 +13,7 @@ use support::namespaces::{Namespace, namespaces_work};
 use wiresum_protocol::{Aggregator, Plan, Recipients};
 use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
 use wiresum_testkit::traffic::aggregator::{RandomTraffic, Step};
-use wiresum_wire::{MAX_PACKET, NodeId};
+use wiresum_wire::{Contributor, Exchange, MAX_PACKET, NodeId};
 use wiresum_xdp::{Options, XdpAggregator, attach_pass_program};
 
 /// How long a packet may take from one namespace to the next on a busy machine.
@@ -20,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Room for the largest packet, the most that plain XDP on veth allows.
 const MTU: &str = "3400";
 const PACKETS: u64 = 600;
+/// Pairs of a result to one child and one to all.
+const PAIRS: u32 = 20;
 
 /// Worker 0 has a port of its own; workers 1 to 3 share another. Their addresses are those of a family.
 struct Family {
@@ -201,6 +204,69 @@ fn run(family: &Family) {
     });
 }
 
+/// Results to one child and to all leave by its port in the same turn of the kernel, which would run one program on both.
+fn mix(family: &Family) {
+    if !bpf_is_here() || !namespaces_work() {
+        return;
+    }
+    const VALUES: usize = 1;
+    /// Of the stream's children, worker 0, alone behind its port, and one of those behind the other.
+    const ALONE: u8 = 1;
+    const LAST: u8 = 2;
+    let plan = family.plan();
+    let (switch, hosts) = family.build();
+    let sockets = bind(family, &plan, &hosts);
+    switch.enter(|| {
+        let mut daemon = Daemon::start(&plan, family.node());
+        let mut traffic = RandomTraffic::new(&plan, NodeId(0), 1);
+        for step in traffic.joining() {
+            sockets[&step.source].send_to(&step.datagram, family.node()).expect("the hello leaves");
+            daemon.admit_one();
+            expect(&sockets, &step.packets, "joining");
+        }
+        for pair in 0..PAIRS {
+            let exchanges = [Exchange::to(Contributor(ALONE)), Exchange::ALL];
+            let mut last = Vec::new();
+            for (offset, takers) in (2 * pair..).zip(exchanges) {
+                let givers = (0..4).filter(|child| takers == Exchange::ALL || *child != ALONE);
+                for child in givers.filter(|child| *child != LAST) {
+                    let step = traffic.contribution(VALUES, offset, child, takers);
+                    exchange(&daemon, &sockets, family.node(), &step, offset as usize);
+                }
+                last.push(traffic.contribution(VALUES, offset, LAST, takers));
+            }
+            last.rotate_left(pair as usize % 2);
+            send_at_once(&sockets[&last[0].source], family.node(), &last);
+            for step in &last {
+                expect(&sockets, &step.packets, &format!("pair {pair}"));
+            }
+        }
+    });
+}
+
+/// Sends packets as one bundle, which the kernel takes apart just before the port.
+fn send_at_once(socket: &UdpSocket, node: SocketAddr, steps: &[Step]) {
+    let (bundle, segment) = (steps.iter().flat_map(|step| step.datagram.clone()), &steps[0]);
+    let bundle: Vec<u8> = bundle.collect();
+    for len in [segment.datagram.len(), 0] {
+        let len = libc::c_int::try_from(len).expect("a packet is short");
+        // SAFETY: the option is an integer, whose address and size are given.
+        let set = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_UDP,
+                libc::UDP_SEGMENT,
+                (&raw const len).cast(),
+                size_of_val(&len) as libc::socklen_t,
+            )
+        };
+        assert_eq!(set, 0, "the kernel has segmentation offload for UDP");
+        if len != 0 {
+            socket.send_to(&bundle, node).expect("the bundle leaves");
+        }
+    }
+}
+
 /// Sends a packet, unless no child would, and waits for what follows from it.
 fn exchange(daemon: &Daemon, sockets: &Sockets, node: SocketAddr, step: &Step, index: usize) {
     let Some(socket) = sockets.get(&step.source) else { return };
@@ -227,4 +293,14 @@ fn every_child_gets_its_own_result_over_ipv4() {
 #[test]
 fn every_child_gets_its_own_result_over_ipv6() {
     run(&IPV6);
+}
+
+#[test]
+fn results_to_one_and_to_all_leave_together_over_ipv4() {
+    mix(&IPV4);
+}
+
+#[test]
+fn results_to_one_and_to_all_leave_together_over_ipv6() {
+    mix(&IPV6);
 }

@@ -13,7 +13,7 @@ use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::{Aggregator, Association, Outcome, Plan, Recipients};
 use wiresum_wire::control::{Absent, hello_payload, rate, ready, set_word, status};
 use wiresum_wire::{
-    Contributor, Exchange, Flags, FragmentId, HEADER_LEN, JobId, JobKey, Kind, LaneType,
+    BLOCK_LEN, Contributor, Exchange, Flags, FragmentId, HEADER_LEN, JobId, JobKey, Kind, LaneType,
     MAX_PACKET, NodeId, PROOF_LEN, SubModelId,
 };
 
@@ -109,6 +109,26 @@ impl RandomTraffic {
             steps.push(self.step(address, joining(&self.plan, &draft, words)));
         }
         steps
+    }
+
+    /// A sound contribution of one block to the position that is so far from the stream's first.
+    ///
+    /// # Panics
+    /// If the plan has no such stream.
+    pub fn contribution(
+        &mut self,
+        stream: usize,
+        offset: u32,
+        contributor: u8,
+        exchange: Exchange,
+    ) -> Step {
+        let sub_model = self.plan.streams[stream].clone();
+        let position = self.bases[stream].wrapping_add(offset);
+        let draft = Draft { contributor, exchange, ..self.of_position(&sub_model, position) };
+        let mut payload = self.payload(&draft, position, contributor);
+        payload.truncate(BLOCK_LEN);
+        let datagram = self.emit(&draft, &payload);
+        self.step(self.child_address(&sub_model, contributor), datagram)
     }
 
     /// Runs the reference on a datagram.

@@ -12,7 +12,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::SwitchProgram;
 use super::layout::{ANY_WORKER, Down, MAX_FORWARDED, MAX_NEIGHBOURS, StreamName, WayKey};
 use crate::kernel::{self, Kernel};
-use crate::layout::{DevmapValue, Endpoint, Hearing};
+use crate::layout::{Endpoint, Hearing};
 use crate::{AttachMode, XdpError, peers};
 
 /// How a neighbour is reached: what goes before a packet to it.
@@ -83,7 +83,7 @@ impl SwitchProgram {
         limit("neighbours of a switch", index as usize + 1, MAX_NEIGHBOURS)?;
         let peer = peers::peer(address, JobKey(0), hearing);
         self.kernel.put("neighbours", &index, &peer)?;
-        self.kernel.put("outlets", &index, &outlet(&self.kernel, ifindex))?;
+        self.kernel.put("outlets", &index, &self.kernel.outlet(ifindex))?;
         self.tables.neighbours.insert(neighbour, (index, ifindex));
         Ok(())
     }
@@ -213,16 +213,11 @@ pub(super) fn name((job, sub_model, cohort): Stream) -> StreamName {
     StreamName { job: job.0, sub_model: sub_model.0, cohort: cohort.0.into(), reserved: 0 }
 }
 
-/// An interface with the program that runs on all that leaves by it.
-pub(super) fn outlet(kernel: &Kernel, ifindex: u32) -> DevmapValue {
-    DevmapValue { ifindex, program: kernel.program("send_copy").as_fd().as_raw_fd() }
-}
-
 /// The interfaces that a stream's results leave through.
 pub(super) fn make_group(kernel: &Kernel, down: &Down) -> Result<MapHandle, XdpError> {
     let group = kernel.new_broadcast()?;
     for place in 0..down.neighbour_count {
-        let value = outlet(kernel, down.ifindices[place as usize]);
+        let value = kernel.outlet(down.ifindices[place as usize]);
         group.update(place.as_bytes(), value.as_bytes(), MapFlags::ANY).map_err(|error| {
             kernel::refused("adding an interface to a broadcast group".to_owned(), &error)
         })?;

@@ -9,7 +9,7 @@ use wiresum_switch::{Cohort, Neighbour, Place, Table};
 use wiresum_wire::{JobId, SubModelId};
 use zerocopy::{FromBytes, FromZeros};
 
-use super::forwarding::{Tables, make_group, name, outlet};
+use super::forwarding::{Tables, make_group, name};
 use super::layout::{Down, MAX_NEIGHBOURS, MAX_PLACES, StreamName, TableEntry, Tally, WayKey};
 use super::{MAP_SIZES, SwitchProgram, TABLE, image};
 use crate::engine::XdpAggregator;
@@ -126,7 +126,7 @@ impl SwitchProgram {
     /// The kernel's refusal.
     pub fn reattach(&self) -> Result<(), XdpError> {
         for (index, ifindex) in self.tables.neighbours.values() {
-            self.kernel.put("outlets", index, &outlet(&self.kernel, *ifindex))?;
+            self.kernel.put("outlets", index, &self.kernel.outlet(*ifindex))?;
         }
         for (stream, index) in &self.tables.groups {
             if let Some(down) = self.kernel.get::<_, Down>("downs", &name(*stream))? {
