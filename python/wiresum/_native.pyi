@@ -527,6 +527,26 @@ def bench_tracking(rounds: int = 120, runs: int = 3) -> list[dict[str, Any]]:
         ValueError: There are too few rounds, or no runs.
     """
 
+def bench_worker(
+    workers: int, elements: int, values: int, window: int, keeps: bool, runs: int = 7
+) -> tuple[list[float], list[float]]:
+    """Measure an all-reduce of float32 elements whose packets are handed over in memory: no network, one thread.
+
+    Args:
+        workers: Ranks of the star, 2 at least.
+        elements: Of a rank's tensor.
+        values: Elements in a packet.
+        window: Packets of a rank under way at once.
+        keeps: Whether values are kept aside while results replace them.
+        runs: Measurements.
+
+    Returns:
+        Seconds of one worker, in the mean of all, and of the aggregator, by run.
+
+    Raises:
+        ValueError: There are no runs.
+    """
+
 def bench_scaling(runs: int = 7) -> list[dict[str, Any]]:
     """Measure how many packets the XDP aggregator sums in the kernel's test-run on one CPU, and on all at once.
 

@@ -128,15 +128,17 @@ def test_what_a_queue_drops_is_sent_again():
 
 
 @pytest.mark.needs("namespaces")
-def test_a_small_run_has_all_four_ways():
+def test_a_small_run_has_all_four_ways_and_a_worker_alone():
     command = [sys.executable, "-m", "wiresum", "bench", "line", "--json"]
     options = ["--workers", "2", "--sizes", "100KB", "--engines", "udp", "--transports", "udp", "--runs", "1"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    ways = [result["name"].rpartition(": ")[2] for result in report["results"]]
-    assert ways == ["wiresum", "gloo", *streams.NAMES]
-    assert all(result["cpu_s_per_gb"]["process"] > 0 for result in report["results"])
+    *live, alone = report["results"]
+    assert [result["name"].rpartition(": ")[2] for result in live] == ["wiresum", "gloo", *streams.NAMES]
+    assert all(result["cpu_s_per_gb"]["process"] > 0 for result in live)
+    assert alone["name"] == "without a network, 2 workers, 0.1 MB: a worker's own part"
+    assert 0 < alone["cpu_s_per_gb"]["worker"] < live[0]["cpu_s_per_gb"]["process"]
     assert report["results"][0]["cpu_s_per_gb"]["engine"] > 0
 
 

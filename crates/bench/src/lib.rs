@@ -9,3 +9,4 @@ pub mod seal;
 pub mod sparse;
 pub mod tables;
 pub mod tracking;
+pub mod worker;

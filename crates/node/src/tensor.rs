@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use wiresum_codec::{Element, ElementType, Format, FormatError, Operation, Rounding, bf16, f16};
 use wiresum_protocol::Plan;
 use wiresum_wire::LaneType;
-use wiresum_worker::{Sink, Source};
+use wiresum_worker::{Collective, Sink, Source};
 
 use crate::aside::Aside;
 use crate::exact::{self, Exact};
@@ -292,6 +292,13 @@ impl Elements {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// All of them, as a collective whose results every rank takes.
+    #[must_use]
+    pub fn all_reduce(self) -> Collective {
+        let Part { source, sink, .. } = self.part(0..self.len, true);
+        Collective::all_reduce(source, sink)
     }
 
     /// Whether sums take the place of values, which are kept nowhere.

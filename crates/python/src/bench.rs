@@ -10,7 +10,7 @@ use wiresum_bench::codec::{self, IN_CACHE, OUT_OF_CACHE};
 use wiresum_bench::live::{Load, generate, udp_aggregator};
 use wiresum_bench::packets::{Parameters, measure, proofs, scaling, switch};
 use wiresum_bench::sparse::{self, PATIENCE, Touched};
-use wiresum_bench::{packaging, rows, seal, tables, tracking};
+use wiresum_bench::{packaging, rows, seal, tables, tracking, worker};
 use wiresum_node::pairs::PairClient;
 use wiresum_node::tables::{ClientError, RowClient};
 use wiresum_sparse::live::Job;
@@ -275,6 +275,24 @@ pub fn bench_tracking(py: Python<'_>, rounds: usize, runs: u64) -> PyResult<Boun
         list.append(row)?;
     }
     Ok(list)
+}
+
+/// Processor seconds of an all-reduce of float32 elements at a worker and at the aggregator, without what carries packets.
+#[pyfunction]
+#[pyo3(signature = (workers, elements, values, window, keeps, runs = 7))]
+pub fn bench_worker(
+    py: Python<'_>,
+    workers: u32,
+    elements: usize,
+    values: usize,
+    window: usize,
+    keeps: bool,
+    runs: usize,
+) -> PyResult<(Vec<f64>, Vec<f64>)> {
+    require_runs(runs)?;
+    let parameters = worker::Parameters { workers, elements, values, window, keeps, runs };
+    let measured = py.detach(|| worker::measure(&parameters));
+    Ok(measured.iter().map(|one| (one.worker_s, one.aggregator_s)).unzip())
 }
 
 /// How many packets the XDP aggregator sums in the kernel's test-run on one CPU, and on all at once.

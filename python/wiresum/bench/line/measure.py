@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from wiresum import wire
+from wiresum import _native, wire
 from wiresum.bench.line.command import Options
 from wiresum.bench.line.worker import Task
 from wiresum.bench.result import Ratio, Report, Result
@@ -19,6 +19,8 @@ from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 
 LANE_BYTES = 4
+ALONE_LANES = "int32-le"
+"""Those of the workers that are measured without a network."""
 BITS = 8
 GIGA = 1e9
 PARTS = {
@@ -41,6 +43,7 @@ def measure(options: Options, progress: Callable[[str], None]) -> Report:
     notes: list[str] = []
     cases = product(options.engines, options.transports, options.workers, options.threads)
     medians: dict[tuple[str, int, int], float] = {}
+    gloo: dict[tuple[int, int], float] = {}
     for engine, transport, workers, threads in cases:
         one = f"{engine}, {transport} workers, {workers} of them"
         case = one if threads == 1 else f"{one}, {threads} threads"
@@ -51,7 +54,14 @@ def measure(options: Options, progress: Callable[[str], None]) -> Report:
             results += [to_result(f"{name}: {way}", size, workers, runs) for way, runs in samples.items()]
             ratios += to_ratios(name, samples)
             notes += [describe(f"{name}: {way}", size, workers, runs) for way, runs in samples.items()]
+            gloo[workers, size] = median(samples["gloo"], "process")
     ratios += of_threads(medians)
+    if options.lanes == ALONE_LANES:
+        for workers, size in product(options.workers, options.sizes):
+            progress(f"{workers} workers without a network: {size / 1e6:g} MB")
+            result, ratio = alone(options, workers, size, gloo[workers, size] / workers)
+            results.append(result)
+            ratios.append(ratio)
     parameters = {
         "rate_bps": options.rate_bps,
         "core_share": options.core_share,
@@ -66,8 +76,32 @@ def measure(options: Options, progress: Callable[[str], None]) -> Report:
 EXPLANATION = (
     "Processor seconds per GB of one rank's tensor: of a rank's process with the kernel on its behalf, of the whole "
     "machine per rank. The machine's are everybody's, in ticks of 10 ms: they mean something on an idle machine alone.",
+    "without a network: sessions and an aggregator in one thread, which hand packets over in memory; what is left of a "
+    "worker is conversion, protocol, and what it keeps.",
     "bare TCP and UDP: the tensor's bytes once from rank 0 to rank 1, so half of what a rank sends and receives.",
 )
+
+
+def alone(options: Options, workers: int, size: int, gloo_s: float) -> tuple[Result, Ratio]:
+    """What a worker's own part takes: all but what carries its packets, which are handed over in memory.
+
+    Args:
+        options: of the benchmark.
+        workers: of a star.
+        size: bytes of the float32 tensor.
+        gloo_s: processor seconds of a rank over Gloo, as they were measured last.
+    """
+    values = Job(mtu_bytes=options.mtu_bytes, lanes=options.lanes).packet_values
+    worker_s, server_s = _native.bench_worker(
+        workers, size // LANE_BYTES, values, options.window, keeps=True, runs=options.repeats
+    )
+    name = f"without a network, {workers} workers, {size / 1e6:g} MB"
+    scale = GIGA / size
+    spent = {"worker": scale * statistics.median(worker_s), "aggregator": scale * statistics.median(server_s)}
+    return (
+        Result(f"{name}: a worker's own part", "s", worker_s, {"cpu_s_per_gb": spent}),
+        Ratio(f"{name}: a worker's own part / processor time of a rank, gloo", statistics.median(worker_s) / gloo_s),
+    )
 
 
 def run(
