@@ -30,19 +30,19 @@ const REFUSE: u32 = 0;
 const KEEP: u32 = u32::MAX;
 
 const LOAD8: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
-const LOAD16: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+pub(super) const LOAD16: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
 const LOAD32: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const LOAD_LEN: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_LEN;
 const SHIFT_LEFT: u32 = libc::BPF_ALU | libc::BPF_LSH | libc::BPF_K;
 const ADD: u32 = libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K;
 const TO_X: u32 = libc::BPF_MISC | libc::BPF_TAX;
 const SKIP: u32 = libc::BPF_JMP | libc::BPF_JA;
-const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+pub(super) const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const IF_GREATER: u32 = libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K;
 const IF_AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
 const IF_AT_LEAST_X: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_X;
 const IF_ANY: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
-const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+pub(super) const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 /// What tells a job's packets from others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Socket {
 
 /// Instructions, each with how many to skip if its condition holds, and if not. A load beyond the datagram's end refuses it.
 #[derive(Default)]
-struct Program(Vec<SockFilter>);
+pub(super) struct Program(pub(super) Vec<SockFilter>);
 
 impl Program {
     fn new(known: &[Known]) -> Self {
@@ -102,11 +102,11 @@ impl Program {
         program
     }
 
-    fn then(&mut self, code: u32, operand: u32) {
+    pub(super) fn then(&mut self, code: u32, operand: u32) {
         self.branch(code, operand, 0, 0);
     }
 
-    fn branch(&mut self, code: u32, operand: u32, if_so: u8, if_not: u8) {
+    pub(super) fn branch(&mut self, code: u32, operand: u32, if_so: u8, if_not: u8) {
         self.0.push(SockFilter::new(code as u16, if_so, if_not, operand));
     }
 

@@ -8,6 +8,7 @@ mod filter;
 pub(crate) mod guard;
 mod queue;
 mod receive;
+mod steering;
 mod unreachable;
 
 use std::cell::Cell;
@@ -56,6 +57,13 @@ impl Socket {
     /// # Errors
     /// What the kernel says to `socket` and `bind`.
     pub fn bind(address: SocketAddr, datagrams: usize) -> io::Result<Self> {
+        let (socket, wanted) = Self::make(address, datagrams)?;
+        socket.bind(&address.into())?;
+        Self::adopt(socket.into(), wanted)
+    }
+
+    /// A socket that is not bound yet, and the bytes that its receive buffer should have.
+    fn make(address: SocketAddr, datagrams: usize) -> io::Result<(socket2::Socket, usize)> {
         // The kernel doubles what it is asked for, which covers its own overhead: a page for each packet.
         let wanted = datagrams.saturating_mul(MAX_PACKET);
         let wanted = wanted.clamp(*RECEIVE_BUFFER_LENS.start(), *RECEIVE_BUFFER_LENS.end());
@@ -68,8 +76,7 @@ impl Socket {
         if sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_LEN).is_err() {
             socket.set_send_buffer_size(SEND_BUFFER_LEN)?;
         }
-        socket.bind(&address.into())?;
-        Self::adopt(socket.into(), wanted)
+        Ok((socket, wanted))
     }
 
     /// A socket of another process, with all that has come to it and was not read.
@@ -88,6 +95,14 @@ impl Socket {
         let state = UdpSocketState::new(UdpSockRef::from(&io))?;
         decline_metadata(&io);
         Ok(Self { io, state, receive_buffer_wanted: wanted, errors: Cell::new(false) })
+    }
+
+    /// Another handle of the same socket.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left.
+    pub fn share(&self) -> io::Result<Self> {
+        Self::adopt(self.io.try_clone()?, self.receive_buffer_wanted)
     }
 
     /// Where the socket is bound.
