@@ -20,7 +20,6 @@ use super::{JobState, State, by_name};
 use crate::carriers::frames::{FRAMES_PER_TURN, Outgoing, is_from_a_member};
 use crate::clock::{Clock, timespec};
 use crate::node::JobReport;
-use crate::takeover::Remains;
 use crate::udp::{SendQueue, Socket};
 
 /// How long the whole aggregator waits for a full link before it drops what it cannot send: longer than a full send
@@ -60,8 +59,7 @@ impl Adder {
     }
 
     /// Goes on with jobs of another process; their transmitters start anew, and look where those were.
-    pub fn inherit(&mut self, plans: &[Plan], remains: Remains, node: NodeId) -> io::Result<()> {
-        let mut states = State::read(remains)?;
+    pub fn inherit(&mut self, plans: &[Plan], mut states: State, node: NodeId) -> io::Result<()> {
         for (plan, state) in plans.iter().zip(&states.jobs) {
             self.jobs.inherit(plan, state, node).map_err(io::Error::other)?;
             let index = self.jobs.count() - 1;
@@ -77,12 +75,12 @@ impl Adder {
     }
 
     /// What another process needs to go on with the jobs. Slots in the kernel go with its maps.
-    pub fn remains(&self) -> Remains {
+    pub fn state(&self) -> State {
         let slots = self.kernel.is_none();
         let job =
             |job: &Served| JobState { bytes: job.bytes, snapshot: job.aggregator.snapshot(slots) };
         let jobs = self.jobs.iter().map(job).collect();
-        State { jobs, retired: self.jobs.retired().to_vec() }.write()
+        State { jobs, retired: self.jobs.retired().to_vec(), threads: Vec::new() }
     }
 
     /// Bytes of slot memory of a job, wherever it is summed.
@@ -249,7 +247,7 @@ impl Adder {
 }
 
 /// Sends what waits, and waits for a full link a little; what is left then is lost, and asked for again.
-fn flush(datagrams: &mut SendQueue, socket: &Socket) {
+pub(super) fn flush(datagrams: &mut SendQueue, socket: &Socket) {
     while !datagrams.flush(socket) {
         let mut fds = [PollFd::new(socket, PollFlags::OUT)];
         if poll(&mut fds, Some(&timespec(SEND_PATIENCE))).is_ok_and(|ready| ready == 0) {

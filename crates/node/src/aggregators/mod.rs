@@ -7,6 +7,7 @@ pub mod kernel;
 mod over_tcp;
 mod over_udp;
 mod state;
+mod threads;
 pub mod transmitters;
 
 use wiresum_protocol::{Plan, Verdict};
@@ -15,6 +16,7 @@ pub(crate) use adder::datagrams_under_way;
 pub use over_tcp::TcpAggregators;
 pub use over_udp::UdpAggregators;
 pub use state::{JobState, State};
+pub use threads::{MAX_THREADS, ThreadedAggregators, ThreadsError};
 
 fn by_name(verdicts: impl IntoIterator<Item = (Verdict, u64)>) -> Vec<(&'static str, u64)> {
     verdicts.into_iter().map(|(verdict, count)| (verdict.name(), count)).collect()

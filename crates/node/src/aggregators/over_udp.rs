@@ -16,8 +16,10 @@ use wiresum_protocol::{Aggregator, ControlHalf, Plan, Quota};
 use wiresum_wire::{JobId, NodeId};
 use wiresum_xdp::AfXdp;
 
+use super::State;
 use super::adder::{Adder, datagrams_under_way};
 use super::kernel::Kernel;
+use super::threads::Siblings;
 use crate::clock::Clock;
 use crate::node::{Counters, JobReport, Plane};
 use crate::takeover::{Legacy, Remains};
@@ -31,6 +33,8 @@ pub struct UdpAggregators {
     datagrams: u64,
     adder: Adder,
     guard: Guard,
+    /// Other threads at this address.
+    siblings: Option<Siblings>,
     node: NodeId,
     clock: Clock,
 }
@@ -66,9 +70,25 @@ impl UdpAggregators {
         node: NodeId,
         kernel: Option<Kernel>,
     ) -> io::Result<Self> {
+        Self::go_on(Socket::inherit(socket)?, plans, State::read(remains)?, node, kernel)
+    }
+
+    /// Goes on with jobs as they are.
+    pub(super) fn go_on(
+        socket: Socket,
+        plans: &[Plan],
+        state: State,
+        node: NodeId,
+        kernel: Option<Kernel>,
+    ) -> io::Result<Self> {
         let mut adder = Adder::new(&[], node, kernel);
-        adder.inherit(plans, remains, node)?;
-        Ok(Self::new(Socket::inherit(socket)?, adder, node))
+        adder.inherit(plans, state, node)?;
+        Ok(Self::new(socket, adder, node))
+    }
+
+    /// Begins at a socket, and allocates the memory of all jobs.
+    pub(super) fn at(socket: Socket, plans: &[Plan], node: NodeId) -> Self {
+        Self::new(socket, Adder::new(plans, node, None), node)
     }
 
     fn new(socket: Socket, adder: Adder, node: NodeId) -> Self {
@@ -78,6 +98,7 @@ impl UdpAggregators {
             datagrams: 0,
             adder,
             guard: Guard::default(),
+            siblings: None,
             node,
             clock: Clock::default(),
         }
@@ -88,6 +109,35 @@ impl UdpAggregators {
     pub fn with_frames(mut self, frames: AfXdp) -> Self {
         self.adder.outgoing.frames = Some(frames);
         self
+    }
+
+    /// Has other threads beside it.
+    pub(super) fn among(self, siblings: Siblings) -> Self {
+        Self { siblings: Some(siblings), ..self }
+    }
+
+    /// Where its packets come.
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Learns which thread has which job.
+    pub(super) fn set_places(&mut self, places: &[(JobId, usize)]) {
+        self.siblings.iter_mut().for_each(|siblings| siblings.set_places(places));
+    }
+
+    /// The plans of its jobs, and what it knows.
+    pub(super) fn estate(&self) -> (Vec<Plan>, State) {
+        let plans = self.adder.jobs.iter().map(|job| job.aggregator.plan().clone()).collect();
+        (plans, self.adder.state())
+    }
+
+    /// Deals with packets that came to other threads.
+    fn take_strays(&mut self) {
+        let Some(siblings) = &self.siblings else { return };
+        while let Some((source, datagram)) = siblings.next() {
+            self.adder.handle(&self.socket, source, &datagram);
+        }
     }
 
     fn index_of(&self, job: JobId) -> Result<usize, String> {
@@ -124,6 +174,7 @@ impl Plane for UdpAggregators {
             verdicts: self.adder.verdicts(),
             datagrams_received: self.datagrams,
             strays: self.adder.strays,
+            passed_on: self.siblings.as_ref().map_or(0, |siblings| siblings.passed_on),
             sent: self.adder.outgoing.datagrams.counters.clone(),
             control: self.adder.jobs.control.counters(),
             transmitters: self.adder.transmitters.counters(),
@@ -151,8 +202,13 @@ impl Plane for UdpAggregators {
         let more = self.socket.receive(&mut self.received)? || more_frames;
         for (source, datagram) in self.received.datagrams() {
             self.datagrams += 1;
-            self.adder.handle(&self.socket, source, datagram);
+            let is_passed_on =
+                self.siblings.as_mut().is_some_and(|others| others.pass_on(source, datagram));
+            if !is_passed_on {
+                self.adder.handle(&self.socket, source, datagram);
+            }
         }
+        self.take_strays();
         self.adder.follow_clock(&self.socket);
         let (refused, jobs) = (self.adder.refused, &self.adder.jobs);
         self.guard.follow(self.clock.now(), refused, || jobs.known(), &self.socket);
@@ -217,11 +273,12 @@ impl Plane for UdpAggregators {
                         the daemon, between two jobs".to_owned());
         }
         let kernel = self.adder.kernel.as_ref();
+        let (plans, state) = self.estate();
         Ok(Legacy {
-            plans: self.adder.jobs.iter().map(|job| job.aggregator.plan().clone()).collect(),
-            socket: self.socket.as_fd(),
+            plans,
+            sockets: vec![self.socket.as_fd()],
             kernel: kernel.map(Kernel::descriptors),
-            remains: self.adder.remains(),
+            remains: state.write(),
         })
     }
 

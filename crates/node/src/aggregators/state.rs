@@ -14,6 +14,9 @@ pub struct State {
     pub jobs: Vec<JobState>,
     /// Packets by verdict of jobs that are gone.
     pub retired: Vec<u64>,
+    /// The thread of each job; empty where there is one thread.
+    #[serde(default)]
+    pub threads: Vec<usize>,
 }
 
 /// What one of them knows.
@@ -31,6 +34,18 @@ impl State {
     pub fn write(self) -> Remains {
         let memory = self.jobs.iter().flat_map(|job| &job.snapshot.memory).copied().collect();
         Remains::new(&self, memory)
+    }
+
+    /// What each of `count` threads knows; the first goes on counting for jobs that are gone.
+    #[must_use]
+    pub fn by_thread(self, count: usize) -> Vec<Self> {
+        let empty = || Self { jobs: Vec::new(), retired: Vec::new(), threads: Vec::new() };
+        let mut states: Vec<_> = std::iter::repeat_with(empty).take(count).collect();
+        for (job, thread) in self.jobs.into_iter().zip(self.threads) {
+            states[thread].jobs.push(job);
+        }
+        states[0].retired = self.retired;
+        states
     }
 
     /// What [`Self::write`] has written.

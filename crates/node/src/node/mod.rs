@@ -17,7 +17,7 @@ use wiresum_protocol::{Aggregator, ControlHalf, Plan};
 use wiresum_switch::live::Station;
 use wiresum_wire::{JobId, NodeId};
 
-use crate::aggregators::{TcpAggregators, UdpAggregators};
+use crate::aggregators::{TcpAggregators, ThreadedAggregators, ThreadsError, UdpAggregators};
 use crate::clock::timespec;
 use crate::service::{JobQuota, Limits, Orders};
 use crate::station::UdpStation;
@@ -77,6 +77,23 @@ impl Node {
         })
     }
 
+    /// As [`Self::bind`], with jobs that are shared by `threads`.
+    ///
+    /// # Errors
+    /// [`ThreadsError`].
+    ///
+    /// # Panics
+    /// As [`Self::bind`]. The plans are for servers over UDP.
+    pub fn bind_threads(
+        address: SocketAddr,
+        plans: &[Plan],
+        id: NodeId,
+        threads: usize,
+    ) -> Result<Self, ThreadsError> {
+        let plane = ThreadedAggregators::bind(address, plans, id, threads)?;
+        Ok(Self::new(id, plane))
+    }
+
     /// Whether the slots of some plans fit into the memory of a daemon, said before any of it is taken: whoever asks for
     /// more than there is would be killed in the middle of it.
     ///
@@ -127,6 +144,11 @@ impl Node {
         self.upgrade = Some(upgrade);
     }
 
+    /// Lets parts that have timers take part, each made for the jobs of one thread.
+    pub fn add_control_by_job(&mut self, make: &dyn Fn() -> Box<dyn ControlHalf>) {
+        self.plane.add_control_by_job(make);
+    }
+
     /// Whether another process serves this node now.
     #[must_use]
     pub fn is_handed_over(&self) -> bool {
@@ -174,6 +196,18 @@ impl Node {
     /// # Errors
     /// What the kernel says when it is asked for packets.
     pub fn run(
+        &mut self,
+        stop: impl AsFd,
+        interval: Option<Duration>,
+        report: impl FnMut(&Counters),
+    ) -> io::Result<()> {
+        self.plane.resume();
+        let end = self.serve(stop, interval, report);
+        self.plane.pause();
+        end
+    }
+
+    fn serve(
         &mut self,
         stop: impl AsFd,
         interval: Option<Duration>,

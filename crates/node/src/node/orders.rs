@@ -33,7 +33,12 @@ impl Node {
     /// Null if the successor has been told already.
     fn hand_over(&mut self, mut successor: Successor) -> Value {
         let start = Instant::now();
-        match successor.offer(self) {
+        self.plane.pause();
+        let offered = successor.offer(self);
+        if offered.is_err() {
+            self.plane.resume();
+        }
+        match offered {
             Ok(()) => {
                 let pause_ms = start.elapsed().as_secs_f64() * 1e3;
                 eprintln!(
@@ -272,6 +277,7 @@ impl Node {
         json!({
             "node": self.id.0,
             "engine": self.plane.engine(),
+            "threads": self.plane.threads(),
             "listen": self.local_address().ok(),
             "uptime_s": self.begun.elapsed().as_secs_f64(),
             "process": std::process::id(),

@@ -24,6 +24,11 @@ pub trait Plane: Send {
     /// What sums here, as in a plan.
     fn engine(&self) -> &'static str;
 
+    /// Threads that share the jobs.
+    fn threads(&self) -> usize {
+        1
+    }
+
     /// Where packets are sent to.
     ///
     /// # Errors
@@ -55,6 +60,12 @@ pub trait Plane: Send {
 
     /// Lets a part that has timers take part. It learns who takes part already.
     fn add_control(&mut self, half: Box<dyn ControlHalf>);
+
+    /// Lets parts that have timers take part, each made for the jobs of one thread: what concerns one job alone stays in
+    /// its thread.
+    fn add_control_by_job(&mut self, make: &dyn Fn() -> Box<dyn ControlHalf>) {
+        self.add_control(make());
+    }
 
     /// Every job, in the order in which they came.
     fn jobs(&self) -> Vec<JobReport>;
@@ -112,7 +123,7 @@ pub trait Plane: Send {
         0
     }
 
-    /// What another process needs to go on with the jobs.
+    /// What another process needs to go on with the jobs, while this one pauses.
     ///
     /// # Errors
     /// Why none can.
@@ -120,6 +131,12 @@ pub trait Plane: Send {
 
     /// Takes back what a successor that has failed may have changed.
     fn reclaim(&self) {}
+
+    /// Leaves packets where they come, if threads of its own deal with them.
+    fn pause(&mut self) {}
+
+    /// Has these threads go on. They pause at first.
+    fn resume(&mut self) {}
 }
 
 /// A job that is served.
@@ -167,6 +184,8 @@ pub struct Counters {
     pub datagrams_received: u64,
     /// Those among them that the XDP program should have dealt with: it is not on the interface that they came through.
     pub strays: u64,
+    /// Those that came to another thread than their job's, and were passed on.
+    pub passed_on: u64,
     /// What the socket has sent.
     pub sent: SendCounters,
     /// What everything beside the data counts, by name.
@@ -193,12 +212,25 @@ pub struct ConnectionCounters {
 }
 
 impl Counters {
+    /// Adds those of another thread.
+    pub fn add(&mut self, other: &Self) {
+        let Self { verdicts, datagrams_received, strays, passed_on, sent, control, .. } = self;
+        add_by_name(verdicts, &other.verdicts);
+        add_by_name(control, &other.control);
+        *datagrams_received += other.datagrams_received;
+        *strays += other.strays;
+        *passed_on += other.passed_on;
+        sent.add(&other.sent);
+        self.transmitters.add(&other.transmitters);
+    }
+
     /// The socket's totals by name.
     pub fn totals(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let Self { sent, frames, connections, .. } = self;
         [
             ("datagrams_received", self.datagrams_received),
             ("strays", self.strays),
+            ("datagrams_passed_on", self.passed_on),
             ("datagrams_sent", sent.datagrams),
             ("bytes_sent", sent.bytes),
             ("send_calls", sent.batches),
@@ -213,5 +245,14 @@ impl Counters {
             ("connections_unwelcome", connections.unwelcome),
         ]
         .into_iter()
+    }
+}
+
+fn add_by_name(sum: &mut Vec<(&'static str, u64)>, counts: &[(&'static str, u64)]) {
+    for (name, count) in counts {
+        match sum.iter_mut().find(|(other, _)| other == name) {
+            Some((_, total)) => *total += count,
+            None => sum.push((name, *count)),
+        }
     }
 }

@@ -263,7 +263,7 @@ impl Plane for UdpStation {
         let memory = serde_json::to_vec(&state).map_err(|error| error.to_string())?;
         let facts = Facts { station: true, room: self.kernel().map(KernelSwitch::room) };
         Ok(Legacy {
-            socket: self.socket.as_fd(),
+            sockets: vec![self.socket.as_fd()],
             kernel: self.kernel().map(KernelSwitch::descriptors),
             plans: self.station.plans().cloned().collect(),
             remains: Remains::new(&facts, memory),

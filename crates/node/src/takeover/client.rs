@@ -48,8 +48,8 @@ fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> TakeoverError {
 
 /// What a running daemon has offered. It waits for [`Self::accept`], and goes on if this is dropped instead.
 pub struct Inheritance {
-    /// What children and the parent send to.
-    pub socket: UdpSocket,
+    /// What children and the parent send to, by thread; at least one.
+    pub sockets: Vec<UdpSocket>,
     /// Where clients ask.
     pub control: UnixListener,
     /// Where metrics are served.
@@ -122,7 +122,9 @@ impl Inheritance {
         memory: Vec<u8>,
     ) -> Option<Self> {
         let mut descriptors = descriptors.into_iter();
-        let socket = descriptors.next()?.into();
+        let sockets: Vec<_> =
+            descriptors.by_ref().take(head.sockets).map(UdpSocket::from).collect();
+        (!sockets.is_empty() && sockets.len() == head.sockets).then_some(())?;
         let control = descriptors.next()?.into();
         let metrics =
             if head.has_metrics { Some(TcpListener::from(descriptors.next()?)) } else { None };
@@ -139,7 +141,7 @@ impl Inheritance {
         let quotas = head.jobs.iter().map(|job| (job.plan.job_id(), job.quota)).collect();
         let plans = head.jobs.into_iter().map(|job| job.plan).collect();
         let remains = Remains { facts: head.facts, memory };
-        Some(Self { socket, control, metrics, estate, plans, quotas, remains, connection })
+        Some(Self { sockets, control, metrics, estate, plans, quotas, remains, connection })
     }
 
     /// The connection on which to accept, once everything is in place.

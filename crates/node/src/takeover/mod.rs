@@ -44,7 +44,7 @@ const YOURS: &[u8] = b"yours\n";
 const MAX_HEAD_BYTES: u64 = 128 << 20;
 
 /// Changes with [`Head`], and with what planes write into [`Remains`].
-const HEAD_VERSION: u32 = 5;
+const HEAD_VERSION: u32 = 6;
 
 /// What two daemons have to agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,8 +63,8 @@ impl Versions {
 
 /// What a plane leaves to the process that takes over.
 pub struct Legacy<'a> {
-    /// Where packets come.
-    pub socket: BorrowedFd<'a>,
+    /// Where packets come, by thread.
+    pub sockets: Vec<BorrowedFd<'a>>,
     /// What is in the kernel, if the program sums.
     pub kernel: Option<KernelLegacy<'a>>,
     /// The plans that it serves.
@@ -105,6 +105,8 @@ impl Remains {
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
     node: u16,
+    /// Descriptors where packets come, the first of all.
+    sockets: usize,
     jobs: Vec<Job>,
     facts: Value,
     /// Whether the descriptors of the metrics' listener, and of the kernel's maps and links, come after those of the

@@ -74,9 +74,11 @@ pub enum Failed {
 /// What is handed over, and in which order: [`super::client`] reads it in the same.
 fn estate_of(node: &Node) -> Result<(Vec<BorrowedFd<'_>>, Vec<u8>), String> {
     let orders = node.orders().ok_or("this daemon takes no orders")?;
-    let Legacy { socket, kernel, plans, remains } = node.plane().legacy()?;
+    let Legacy { sockets, kernel, plans, remains } = node.plane().legacy()?;
     let metrics = orders.metrics_listener();
-    let mut descriptors = vec![socket, orders.listener().as_fd()];
+    let count = sockets.len();
+    let mut descriptors = sockets;
+    descriptors.push(orders.listener().as_fd());
     descriptors.extend(metrics.map(AsFd::as_fd));
     let kernel = kernel.map(|KernelLegacy { maps, links, retired }| {
         let (maps, of_maps): (Vec<_>, Vec<_>) = maps.into_iter().unzip();
@@ -86,6 +88,7 @@ fn estate_of(node: &Node) -> Result<(Vec<BorrowedFd<'_>>, Vec<u8>), String> {
     let job = |plan: Plan| Job { quota: node.quota(plan.job_id()), plan };
     let head = Head {
         node: node.id().0,
+        sockets: count,
         jobs: plans.into_iter().map(job).collect(),
         facts: remains.facts,
         has_metrics: metrics.is_some(),

@@ -2,10 +2,12 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use wiresum_node::aggregators::MAX_THREADS;
 use wiresum_node::service::{
     JobQuota, Limits, MAX_JOBS, parse_rate, parse_size, read_document, usual_memory,
 };
@@ -54,6 +56,10 @@ pub struct Arguments {
     /// What sums.
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineChoice,
+    /// Threads of the engine udp, which share the jobs [default: as many as a rank has by the plans, but no more than there
+    /// are jobs or processors]. Each of a rank's threads is a job.
+    #[arg(long, value_name = "NUMBER", value_parser = thread_count)]
+    pub threads: Option<usize>,
     /// Network interface on which the XDP program runs; give one for each port that children or the parent are behind.
     #[arg(long = "interface", value_name = "IF")]
     pub interfaces: Vec<String>,
@@ -278,6 +284,15 @@ impl Arguments {
         Limits { jobs: self.max_jobs, memory_bytes, bytes_per_second: self.rate }
     }
 
+    /// Threads that are to share the jobs. More than there are jobs have nothing to do, unless jobs may come.
+    pub fn thread_count(&self, plans: &[Plan]) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, NonZero::get);
+        let of_rank = plans.iter().map(|plan| usize::from(plan.job.threads)).max().unwrap_or(1);
+        let wanted = self.threads.unwrap_or_else(|| of_rank.min(processors()));
+        let useful = if self.control.is_some() { MAX_THREADS } else { plans.len() };
+        wanted.min(useful).max(1)
+    }
+
     /// Where plans that come later have to put this node: where the first ones do, unless --listen overrides them all.
     pub fn planned_address(&self, address: SocketAddr) -> Option<SocketAddr> {
         self.listen.is_none().then_some(address)
@@ -332,6 +347,13 @@ fn job_rate(text: &str) -> Result<(JobId, JobQuota), String> {
 fn job_count(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=MAX_JOBS).contains(count));
     count.ok_or_else(|| format!("`{text}` is no number of jobs; give one from 1 to {MAX_JOBS}"))
+}
+
+fn thread_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=MAX_THREADS).contains(count));
+    count.ok_or_else(|| {
+        format!("`{text}` is no number of threads; give one from 1 to {MAX_THREADS}")
+    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

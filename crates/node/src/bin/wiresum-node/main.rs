@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use wiresum_node::aggregators::kernel::Kernel;
-use wiresum_node::aggregators::{TcpAggregators, UdpAggregators};
+use wiresum_node::aggregators::{TcpAggregators, ThreadsError, UdpAggregators};
 use wiresum_node::clock::unix_time;
 use wiresum_node::frames;
 use wiresum_node::node::Node;
@@ -141,9 +141,11 @@ fn serve_orders(
 /// Gives a node what it does by the clock.
 fn add_control(arguments: &Arguments, plans: &[Plan], node: &mut Node) {
     node.add_control(Box::new(negotiator(arguments, plans)));
-    let mut liveness = Liveness::new(NodeId(arguments.node));
-    plans.iter().for_each(|plan| liveness.handle_job(plan));
-    node.add_control(Box::new(liveness));
+    node.add_control_by_job(&|| {
+        let mut liveness = Liveness::new(NodeId(arguments.node));
+        plans.iter().for_each(|plan| liveness.handle_job(plan));
+        Box::new(liveness)
+    });
 }
 
 /// Who shares the node's links among the children of all jobs.
@@ -170,7 +172,7 @@ fn make(
         return Ok(Node::new(id, start_station(arguments, plans, id, address)?));
     }
     if !arguments.is_over_tcp(plans)? {
-        return Ok(Node::new(id, start_over_udp(arguments, plans, id, address)?));
+        return start_over_udp(arguments, plans, id, address);
     }
     let plane = TcpAggregators::bind(address, plans, id);
     Ok(Node::new(id, plane.map_err(|error| exit::bind_failure(address, &error))?))
@@ -247,9 +249,15 @@ fn start_over_udp(
     plans: &[Plan],
     node: NodeId,
     address: SocketAddr,
-) -> Result<UdpAggregators, Failure> {
+) -> Result<Node, Failure> {
     let kernel = start_kernel(arguments, plans)?;
     let frames = start_af_xdp(arguments, plans, address)?;
+    if kernel.is_none()
+        && frames.is_none()
+        && let Some(node) = start_threads(arguments, plans, node, address)?
+    {
+        return Ok(node);
+    }
     let mut plane = UdpAggregators::bind(address, plans, node, kernel)
         .map_err(|error| exit::bind_failure(address, &error))?;
     if let Some(frames) = frames {
@@ -257,7 +265,31 @@ fn start_over_udp(
         log(&format!("engine af_xdp: {zero_copy} of {all} queues have zero copy"));
         plane = plane.with_frames(frames);
     }
-    Ok(plane)
+    Ok(Node::new(node, plane))
+}
+
+/// Several threads in user space, if they are asked for and can be had.
+fn start_threads(
+    arguments: &Arguments,
+    plans: &[Plan],
+    node: NodeId,
+    address: SocketAddr,
+) -> Result<Option<Node>, Failure> {
+    let count = arguments.thread_count(plans);
+    if count == 1 {
+        return Ok(None);
+    }
+    match Node::bind_threads(address, plans, node, count) {
+        Ok(node) => {
+            log(&format!("{count} threads share the jobs"));
+            Ok(Some(node))
+        }
+        Err(ThreadsError::Bind(error)) => Err(exit::bind_failure(address, &error)),
+        Err(error @ ThreadsError::Share(_)) => {
+            log(&format!("one thread serves all jobs instead of {count}: {error}"));
+            Ok(None)
+        }
+    }
 }
 
 /// The aggregator in the kernel, if it is asked for and, with `auto`, if it can be had.

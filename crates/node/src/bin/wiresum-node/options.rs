@@ -29,7 +29,9 @@ const NO_PROGRAM: &str = "this engine runs no program on interfaces; choose --en
 const NO_RATES: &str = "at switches no rates are negotiated: workers find theirs by loss and delay";
 const OWN_CONTROL: &str = "TCP's own flow control replaces quotas";
 
-const REFUSALS: [Refusal; 6] = [
+const ONE_THREAD: &str = "several threads serve jobs of the engine udp alone";
+
+const REFUSALS: [Refusal; 7] = [
     Refusal {
         option: "--interface",
         is_given: |a| !a.interfaces.is_empty() && a.engine != EngineChoice::Auto,
@@ -41,6 +43,12 @@ const REFUSALS: [Refusal; 6] = [
         is_given: |a| a.generic && a.engine != EngineChoice::Auto,
         at: |kind| !kind.runs_on_interfaces(),
         reason: NO_PROGRAM,
+    },
+    Refusal {
+        option: "--threads",
+        is_given: |a| a.threads.is_some_and(|count| count > 1) && a.engine != EngineChoice::Auto,
+        at: |kind| kind.is_station || kind.engine != "udp",
+        reason: ONE_THREAD,
     },
     Refusal {
         option: "--ingress-bps",

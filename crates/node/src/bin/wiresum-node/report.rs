@@ -10,8 +10,11 @@ pub fn ready(node: &Node) -> String {
     let listen = node.local_address().map_or_else(|e| e.to_string(), |a| a.to_string());
     let (engine, jobs, memory) =
         (node.plane().engine(), node.job_count(), node.plane().memory_bytes());
+    let threads = node.plane().threads();
     let node = node.id();
-    format!("ready node={node} engine={engine} listen={listen} jobs={jobs} memory_bytes={memory}")
+    format!(
+        "ready node={node} engine={engine} listen={listen} jobs={jobs} memory_bytes={memory} threads={threads}"
+    )
 }
 
 /// Datagrams by verdict, and totals.

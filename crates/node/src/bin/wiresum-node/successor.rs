@@ -2,8 +2,8 @@
 
 use std::io;
 
-use wiresum_node::aggregators::UdpAggregators;
 use wiresum_node::aggregators::kernel::Kernel;
+use wiresum_node::aggregators::{ThreadedAggregators, UdpAggregators};
 use wiresum_node::node::Node;
 use wiresum_node::service;
 use wiresum_node::station::UdpStation;
@@ -19,14 +19,20 @@ pub fn start(arguments: &Arguments) -> Result<Node, Failure> {
     let inheritance = take_over(&path, NodeId(arguments.node)).map_err(refused)?;
     let broken = |error: io::Error| Failure::Runtime(format!("no take-over: {error}"));
     let acceptance = inheritance.acceptance().map_err(broken)?;
-    let Inheritance { socket, control, metrics, estate, plans, quotas, remains, .. } = inheritance;
+    let Inheritance { mut sockets, control, metrics, estate, plans, quotas, remains, .. } =
+        inheritance;
     let id = NodeId(arguments.node);
-    let mut node = if remains.facts["station"] == true {
+    let mut node = if sockets.len() > 1 {
+        let plane = ThreadedAggregators::inherit(sockets, &plans, remains, id);
+        Node::new(id, plane.map_err(broken)?)
+    } else if remains.facts["station"] == true {
+        let socket = sockets.remove(0);
         let station = UdpStation::inherit(socket, &plans, &remains, estate, id);
         Node::new(id, station.map_err(|error| broken(io::Error::other(error)))?)
     } else {
         let take_kernel = |estate| Kernel::take_over(&plans, id, estate, arguments.xdp_options());
         let kernel = estate.map(take_kernel).transpose().map_err(exit::kernel_failure)?;
+        let socket = sockets.remove(0);
         let plane = UdpAggregators::inherit(socket, &plans, remains, id, kernel);
         Node::new(id, plane.map_err(broken)?)
     };
