@@ -17,9 +17,18 @@ use wiresum_worker::{Failure, Participation};
 const SHORT: Duration = Duration::from_millis(1500);
 /// For collectives that have to begin before they fail, even on a busy machine.
 const LONGER: Duration = Duration::from_secs(5);
+/// Enough to be cut for two threads.
+const ELEMENTS: usize = 40_000;
 
 fn star(workers: u32) -> Plan {
     plan(Shape::Star, workers, Lanes::Int32Le, Policy::Pool)
+}
+
+/// With two threads of each rank and of each node.
+fn in_threads(workers: u32) -> Plan {
+    let mut plan = star(workers);
+    plan.job.threads = 2;
+    plan
 }
 
 fn failure(outcome: Result<Participation, CollectiveError>) -> Failure {
@@ -109,7 +118,12 @@ fn a_silent_aggregator_is_named() {
 
 #[test]
 fn an_aggregator_that_dies_in_mid_round_is_named() {
-    let mut cluster = Cluster::start(star(2));
+    for plan in [star(2), in_threads(2)] {
+        names_an_aggregator_that_dies(Cluster::start(plan));
+    }
+}
+
+fn names_an_aggregator_that_dies(mut cluster: Cluster) {
     let node = cluster.nodes.pop().expect("a node");
     let engines = &cluster.engines;
     let outcomes: Vec<_> = std::thread::scope(|scope| {
@@ -199,18 +213,27 @@ fn closing_fails_what_is_open_and_what_comes_later() {
 
 #[test]
 fn garbage_harms_no_one() {
+    for plan in [star(3), in_threads(3)] {
+        survives_garbage(Cluster::start(plan));
+    }
+}
+
+fn survives_garbage(cluster: Cluster) {
     let seed = 0x6a12;
-    let cluster = Cluster::start(star(3));
     let targets: Vec<_> = cluster.engines.iter().map(Engine::local_address).collect();
     let targets = [targets, vec![cluster.plan.nodes[0].address]].concat();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| throw_garbage(seed, &targets, &stop));
         for round in 0..30 {
-            let values = |rank: usize| vec![(rank + round) as f32; 20_000];
+            let values = |rank: usize| vec![(rank + round) as f32; ELEMENTS];
             for (sum, outcome) in cluster.all_reduce(Operation::Sum, PATIENCE, values) {
                 outcome.unwrap_or_else(|error| panic!("seed {seed}, round {round}: {error}"));
-                assert_eq!(sum, vec![(3 * round + 3) as f32; 20_000], "seed {seed}, round {round}");
+                assert_eq!(
+                    sum,
+                    vec![(3 * round + 3) as f32; ELEMENTS],
+                    "seed {seed}, round {round}"
+                );
             }
         }
         stop.store(true, Ordering::Relaxed);
@@ -229,7 +252,8 @@ fn throw_garbage(seed: u64, targets: &[std::net::SocketAddr], stop: &AtomicBool)
         bytes.fill_with(|| random.next() as u8);
         if random.next().is_multiple_of(2) {
             let kind = (random.next() % 10) as u8;
-            bytes[..6].copy_from_slice(&[0x57, 0x53, 1, kind, 0, 7]);
+            let job = 7 + (random.next() % 2) as u8;
+            bytes[..6].copy_from_slice(&[0x57, 0x53, 1, kind, 0, job]);
         }
         let len = (random.next() % 4000) as usize;
         for target in targets {

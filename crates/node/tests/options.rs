@@ -51,7 +51,7 @@ const NO_PROGRAM: &str = "runs no program on interfaces";
 const FLOW_CONTROL: &str = "flow control";
 const NO_RATES: &str = "loss and delay";
 
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 16] = [
     Row { option: &["--json"], at: |_| Works(ends_with_json) },
     Row { option: &["--stats-interval", "0.05", "--json"], at: |_| Works(reports_in_time) },
     Row {
@@ -86,6 +86,13 @@ const ROWS: [Row; 15] = [
         option: &["--rate", "1gbit"],
         at: |kind| {
             if kind == OverTcp { Refused(FLOW_CONTROL) } else { Bounds("quota with a rate") }
+        },
+    },
+    Row {
+        option: &["--control", "SOCKET", "--threads", "2"],
+        at: |kind| match kind {
+            Aggregator => Works(|daemon| assert_eq!(daemon.status()["threads"], 2)),
+            _ => Refused("the engine udp alone"),
         },
     },
     Row { option: &["--interface", "lo"], at: |_| Refused(NO_PROGRAM) },

@@ -109,7 +109,17 @@ fn reduce_at(engine: &Engine) -> f32 {
 
 #[test]
 fn jobs_come_are_summed_and_go() {
-    let daemon = Daemon::start("jobs", &[]);
+    jobs_come_and_go(&Daemon::start("jobs", &[]));
+}
+
+#[test]
+fn jobs_come_and_go_at_several_threads() {
+    let daemon = Daemon::start("threads", &["--threads", "2"]);
+    jobs_come_and_go(&daemon);
+    assert_eq!(daemon.status()["threads"], 2);
+}
+
+fn jobs_come_and_go(daemon: &Daemon) {
     let stranger = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     stranger.send_to(b"before there is a job", daemon.address).expect("sent");
     let (first, second) = (daemon.plan(7), daemon.plan(8));
@@ -216,7 +226,12 @@ fn what_does_not_fit_is_refused_with_numbers() {
 
 #[test]
 fn a_quota_bounds_a_job_and_can_be_lifted() {
-    let daemon = Daemon::start("quota", &["--rate", "1gbit"]);
+    for threads in ["1", "2"] {
+        quotas_bound(&Daemon::start("quota", &["--rate", "1gbit", "--threads", threads]));
+    }
+}
+
+fn quotas_bound(daemon: &Daemon) {
     let plan = daemon.plan(7);
     let refused = daemon.add(&plan, &json!({}));
     assert!(refused["error"].as_str().is_some_and(|error| error.contains("quota with a rate")));
@@ -280,7 +295,12 @@ fn a_flood_of_hellos_is_not_answered() {
 /// The kernel refuses a flood after a while; the job goes on, and once the flood is over, what is refused is counted again.
 #[test]
 fn a_flood_is_refused_for_a_while() {
-    let daemon = Daemon::start("guard", &[]);
+    for threads in ["1", "2"] {
+        floods_are_refused(&Daemon::start("guard", &["--threads", threads]));
+    }
+}
+
+fn floods_are_refused(daemon: &Daemon) {
     assert_eq!(daemon.add(&daemon.plan(7), &json!({}))["ok"], true);
     let stranger = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let start = Instant::now();

@@ -42,7 +42,8 @@ impl Node {
         let base = std::env::temp_dir().join(format!("wiresum-{}-{name}-{id}", std::process::id()));
         let (plan_file, socket) = (base.with_extension("json"), base.with_extension("sock"));
         fs::write(&plan_file, serde_json::to_string(plan).expect("JSON")).expect("a file");
-        let process = spawn(id, &plan_file, &socket, &[]);
+        let threads = plan.job.threads.to_string();
+        let process = spawn(id, &plan_file, &socket, &["--threads", &threads]);
         let mut node = Self { id, plan_file, socket, process };
         assert!(node.wait_until_ready().starts_with("ready"));
         node
@@ -128,6 +129,13 @@ fn placed(shape: Shape, workers: u32, policy: Policy) -> Plan {
     made
 }
 
+/// The same, with several threads of ranks and of nodes.
+fn in_threads(mut plan: Plan, threads: u8) -> Plan {
+    plan.job.threads = threads;
+    plan.validate().expect("a valid plan");
+    plan
+}
+
 /// Workers that sum round after round, and compare every value.
 struct Training {
     stop: Arc<AtomicBool>,
@@ -185,8 +193,8 @@ fn train(plan: &Plan, rank: u32, count: u32, stop: &AtomicBool, rounds: &AtomicU
 
 #[test]
 fn rounds_go_on_over_upgrades_in_a_row() {
-    for policy in [Policy::Pool, Policy::Cache] {
-        let plan = placed(Shape::Star, 2, policy);
+    for (policy, threads) in [(Policy::Pool, 1), (Policy::Cache, 1), (Policy::Pool, 2)] {
+        let plan = in_threads(placed(Shape::Star, 2, policy), threads);
         let mut node = Node::start("star", &plan, 0);
         let training = Training::start(&plan);
         training.go_on();
@@ -196,6 +204,7 @@ fn rounds_go_on_over_upgrades_in_a_row() {
             training.go_on();
             let after = node.status();
             assert_eq!(after["process"], node.process.id());
+            assert_eq!(after["threads"], threads);
             assert_eq!(after["jobs"][0]["members"], before["jobs"][0]["members"]);
             let completed = |status: &Value| status["verdicts"]["completed"].as_u64();
             assert!(completed(&after) > completed(&before), "counters go on: {after}");
@@ -206,15 +215,17 @@ fn rounds_go_on_over_upgrades_in_a_row() {
 
 #[test]
 fn every_node_of_a_tree_can_be_upgraded() {
-    let plan = placed(Shape::TwoLevels, 4, Policy::Pool);
-    let mut nodes: Vec<_> = (0..3).map(|id| Node::start("tree", &plan, id)).collect();
-    let training = Training::start(&plan);
-    training.go_on();
-    for turn in 0..UPGRADES {
-        nodes[turn % 3].upgrade();
+    for threads in [1, 2] {
+        let plan = in_threads(placed(Shape::TwoLevels, 4, Policy::Pool), threads);
+        let mut nodes: Vec<_> = (0..3).map(|id| Node::start("tree", &plan, id)).collect();
+        let training = Training::start(&plan);
         training.go_on();
+        for turn in 0..UPGRADES {
+            nodes[turn % 3].upgrade();
+            training.go_on();
+        }
+        training.end();
     }
-    training.end();
 }
 
 /// What a switch has merged, and what its server holds, exists nowhere else.
@@ -256,8 +267,17 @@ fn a_job_that_came_later_is_handed_over_with_its_quota() {
 /// A successor of another version is refused, and one that dies in the middle leaves everything as it was.
 #[test]
 fn the_running_daemon_goes_on_when_a_successor_fails() {
-    let plan = placed(Shape::Star, 2, Policy::Pool);
-    let node = Node::start("failing", &plan, 0);
+    goes_on_when_a_successor_fails(1);
+}
+
+#[test]
+fn all_threads_of_the_running_daemon_go_on_when_a_successor_fails() {
+    goes_on_when_a_successor_fails(2);
+}
+
+fn goes_on_when_a_successor_fails(threads: u8) {
+    let plan = in_threads(placed(Shape::Star, 2, Policy::Pool), threads);
+    let node = Node::start(&format!("failing-{threads}"), &plan, 0);
     let training = Training::start(&plan);
     training.go_on();
     let request =

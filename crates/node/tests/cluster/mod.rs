@@ -138,8 +138,17 @@ impl RunningNode {
 
     /// As it was before it was killed: at the same address.
     pub fn start_at(address: SocketAddr, plan: &Plan, node: NodeId) -> (Self, SocketAddr) {
-        let plans = plan.clone().with_groups_at(node).expect("jobs of the plan");
-        let mut server = Node::bind(address, &plans, node).expect("a port");
+        let threads = if plan.is_over_tcp() { 1 } else { usize::from(plan.job.threads) };
+        Self::run(bind(address, plan, node, threads))
+    }
+
+    /// With so many threads, however many ranks have.
+    pub fn start_with(threads: usize, plan: &Plan, node: NodeId) -> (Self, SocketAddr) {
+        Self::run(bind(SocketAddr::from(([127, 0, 0, 1], 0)), plan, node, threads))
+    }
+
+    /// Has a node serve, and says where.
+    pub fn run(mut server: Node) -> (Self, SocketAddr) {
         let address = server.local_address().expect("bound");
         let (stop, stopped) = UnixStream::pair().expect("descriptors");
         let thread = std::thread::spawn(move || {
@@ -154,6 +163,14 @@ impl RunningNode {
         drop(self.stop);
         self.thread.join().expect("no panic in the aggregator")
     }
+}
+
+fn bind(address: SocketAddr, plan: &Plan, node: NodeId, threads: usize) -> Node {
+    let plans = plan.clone().with_groups_at(node).expect("jobs of the plan");
+    if threads > 1 {
+        return Node::bind_threads(address, &plans, node, threads).expect("a shared port");
+    }
+    Node::bind(address, &plans, node).expect("a port")
 }
 
 /// A job: every node runs, every worker has joined.
