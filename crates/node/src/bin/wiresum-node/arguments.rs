@@ -84,7 +84,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SOCKET", num_args = 0..=1)]
     control: Option<Option<PathBuf>>,
     /// Take over from the daemon that runs with this --control, with its jobs as they are and without losing a packet. Jobs,
-    /// interfaces, addresses and slot memory are that one's. If this fails, that one goes on.
+    /// threads, interfaces, addresses and slot memory are that one's. If this fails, that one goes on.
     #[arg(long, requires = "control")]
     pub take_over: bool,
     /// Serve metrics for Prometheus at http://ADDRESS:PORT/metrics.

@@ -73,6 +73,7 @@ mod tests {
     use std::net::{SocketAddr, UdpSocket};
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use wiresum_testkit::capability;
     use wiresum_wire::HEADER_LEN;
 
     use super::*;
@@ -102,7 +103,19 @@ mod tests {
 
     #[test]
     fn packets_come_to_the_socket_of_their_job() {
-        let first = Socket::bind("127.0.0.1:0".parse().expect("an address"), 1).expect("a socket");
+        packets_are_steered("127.0.0.1:0");
+    }
+
+    #[test]
+    fn packets_come_to_the_socket_of_their_job_over_ipv6() {
+        let address = "[::1]:0";
+        if capability::is_here("ipv6", UdpSocket::bind(address).map(drop)) {
+            packets_are_steered(address);
+        }
+    }
+
+    fn packets_are_steered(address: &str) {
+        let first = Socket::bind(address.parse().expect("an address"), 1).expect("a socket");
         let second = first.join(1).expect("a second socket");
         let sockets = [first, second];
         for places in [[0, 1], [1, 0]] {
