@@ -1,6 +1,7 @@
 """`wiresum bench line`: accounts of processor time, bare streams, and a small run beside Gloo."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import typer
 
 from wiresum.bench.command import parse_counts
 from wiresum.bench.line import measure, processor, profile, streams
-from wiresum.bench.line.cores import engine_threads, slower_cores
+from wiresum.bench.line.cores import engine_threads, serving_threads, slower_cores
 from wiresum.bench.line.processor import Spent
 from wiresum.bench.result import Ratio
 from wiresum.predict.hosts import HostProfile
@@ -140,6 +141,24 @@ def test_a_small_run_has_all_four_ways_and_a_worker_alone():
     assert alone["name"] == "without a network, 2 workers, 0.1 MB: a worker's own part"
     assert 0 < alone["cpu_s_per_gb"]["worker"] < live[0]["cpu_s_per_gb"]["process"]
     assert report["results"][0]["cpu_s_per_gb"]["engine"] > 0
+
+
+@pytest.mark.needs("namespaces")
+def test_servers_have_the_threads_that_are_asked_for():
+    command = [sys.executable, "-m", "wiresum", "bench", "line", "--json"]
+    options = ["--workers", "2", "--sizes", "1MB", "--engines", "udp", "--transports", "udp", "--runs", "1"]
+    threads = ["--threads", "2", "--node-threads", "1,2"]
+    done = subprocess.run([*command, *options, *threads], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    took = [note for note in report["notes"] if "the server with" in note]
+    assert ["1 thread took" in took[0], "2 threads took" in took[1]] == [True, True]
+    assert not [note for note in took if "for 0 datagrams" in note]
+    assert any(ratio["name"].endswith("one thread at the server / 2") for ratio in report["ratios"])
+
+
+def test_a_server_without_several_threads_moves_packets_by_its_only_one():
+    assert serving_threads(os.getpid()) == [os.getpid()]
 
 
 def test_a_profile_parts_the_machine_into_ranks_and_the_rest():

@@ -128,6 +128,7 @@ def run(
     planner: options.PlannerOption = "direct",
     plan: PlanOption = None,
     engine: options.EngineOption = "auto",
+    node_threads: options.NodeThreadsOption = None,
     name: NameOption = None,
     loopback: Annotated[
         bool, typer.Option("--loopback", help="Run processes on the loopback interface, without namespaces")
@@ -165,6 +166,7 @@ def run(
         loopback=loopback or None,
         loss_seed=lost.seed,
         in_kernel=sparse.in_kernel(there),
+        node_threads=node_threads,
     ) as bed:
         _announce(bed)
         _serve(bed, serve or [])

@@ -25,6 +25,7 @@ from wiresum.plan.choices import (
     DEFAULT_TIME_LIMIT_S,
     DEFAULT_WINDOW,
     MAX_MISSED,
+    MAX_NODE_THREADS,
     MAX_THREADS,
     Engine,
     Exponents,
@@ -70,6 +71,15 @@ ThreadsOption = Annotated[
         min=1,
         max=MAX_THREADS,
         help="Threads of each rank that share large tensors, where one cannot keep up with the link",
+    ),
+]
+NodeThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--node-threads",
+        min=1,
+        max=MAX_NODE_THREADS,
+        help="Threads that share the jobs at each node of the engine udp [default: as its daemon chooses]",
     ),
 ]
 WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]

@@ -15,6 +15,8 @@ MAX_PACKED_WORKERS: Final = 16
 """Workers whose sums numbers of 8 bits hold, several of which share a lane: `Format::packed` of `crates/codec`."""
 MAX_THREADS: Final = 8
 """Threads of a rank."""
+MAX_NODE_THREADS: Final = 16
+"""Threads of a server in user space, which `wiresum-node` bounds alike."""
 FLOAT32_BYTES: Final = 4
 ElementType = Literal["float32", "bfloat16", "float16"]
 """Types of elements that the network sums."""

@@ -46,6 +46,7 @@ class Testbed:
         later: plans that may take the plan's place (`Deployment.replace`) over other circuits of optical switches.
         shared: instead of a plan: switches and servers serve no job until one comes (`start_nodes`).
         in_kernel: nodes whose ports XDP programs may run on besides those of the plan.
+        node_threads: threads that share the jobs at each node in user space; None: as the daemons choose.
         transport: what workers' packets travel by; with `af_xdp` the testbed leaves their interfaces without a program.
 
     Example:
@@ -69,13 +70,15 @@ class Testbed:
         shared: SharedNetwork | None = None,
         in_kernel: Collection[str] = (),
         transport: Transport | None = None,
+        node_threads: int | None = None,
     ) -> None:
         self.topology = topology.with_addresses(unlit=True)
         self._transport = transport
         self.name = name or f"{topology.name[:12].lower()}-{os.getpid()}"
         self.why_loopback = "asked for" if loopback else why_no_namespaces() if loopback is None else ""
         self.network = self._make_network(plan, mtu_bytes, loss_seed, later, shared, in_kernel=in_kernel)
-        self._deployment = Deployment(self, plan) if plan else None
+        options = [] if node_threads is None else ["--threads", str(node_threads)]
+        self._deployment = Deployment(self, plan, options) if plan else None
         self._children: list[subprocess.Popen[bytes]] = []
         self._claim: records.Claim | None = None
         self._master_port = 0

@@ -32,7 +32,8 @@ def measure(options: Options) -> Report:
     """
     topology = star(options.workers, options.rate_bps)
     job = job_of(options)
-    with Testbed(topology, plan(topology, job, PlanOptions(engine=options.engine)), mtu_bytes=options.mtu_bytes) as bed:
+    made = plan(topology, job, PlanOptions(engine=options.engine))
+    with Testbed(topology, made, mtu_bytes=options.mtu_bytes, node_threads=options.node_threads) as bed:
         measured = run_workers(bed, options)
         notes = [*bed.left_out, *str(measured["report"]).splitlines()]
         shaped = not bed.why_loopback
@@ -47,6 +48,7 @@ def job_of(options: Options) -> Job:
         policy=options.policy,
         gradient_bytes=max(options.size_bytes, FLOAT32_BYTES),
         window=options.window,
+        threads=options.threads,
     )
 
 
@@ -85,6 +87,8 @@ def to_report(options: Options, job: Job, measured: dict[str, Any], notes: list[
         "lanes": options.lanes,
         "policy": options.policy,
         "engine": options.engine,
+        "threads": options.threads,
+        "node_threads": options.node_threads,
         "window": job.window,
         "values_per_packet": job.packet_values,
         "mtu_bytes": options.mtu_bytes,

@@ -12,16 +12,21 @@ from wiresum.bench.command import (
     command,
     counts,
     measuring,
+    parse_counts,
     parse_sizes,
     show,
     some_of,
 )
 from wiresum.commandline import options
-from wiresum.commandline.groups import text
+from wiresum.commandline.groups import Reading, read, text
 from wiresum.commandline.quantities import parse_rate
 from wiresum.plan.choices import DEFAULT_MTU_BYTES, DEFAULT_WINDOW, Engine, Transport
 
 TRANSPORTS: tuple[Transport, ...] = ("udp", "af_xdp")
+
+
+def _node_threads(given: str | None) -> tuple[int, ...]:
+    return parse_counts(given, "--node-threads", least=1) if given else ()
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Options:
     Attributes:
         rate_bps: bit/s of each link; None: links do not limit.
         core_share: of a processor, for each engine thread; None: what the machine gives.
+        node_threads: of the server, one case for each; none: what it chooses.
         warmups: all-reduces of each kind before those that are measured.
     """
 
@@ -61,6 +67,16 @@ class Options:
             help="Give each engine thread this share of a processor, as if it had a slower core to itself",
         ),
     ] = None
+    node_threads: Annotated[
+        tuple[int, ...],
+        typer.Option(
+            "--node-threads", help="Threads of the server in user space, comma-separated [default: as it chooses]"
+        ),
+    ] = read((), Reading(str | None, None, _node_threads))
+    node_core_share: Annotated[
+        float | None,
+        typer.Option("--node-core-share", min=0.05, max=1.0, help="The same for each thread of the server"),
+    ] = None
     repeats: RunsOption = 7
     warmups: int = 2
     lanes: options.LanesOption = "int32-le"
@@ -78,6 +94,7 @@ class Options:
     {
         "line": "--workers 2,4 --sizes 1MB,25MB,100MB",
         "line-int16": "--workers 2 --sizes 100MB --lanes int16-le",
+        "line-node-threads": "--workers 2 --sizes 100MB --engines udp --transports udp --threads 2 --node-threads 1,2",
         "line-threads": "--workers 2 --sizes 100MB --engines xdp --transports udp --threads 1,2 --core-share 0.25",
     },
     quick="--workers 2 --sizes 1MB --engines udp --transports udp --runs 1",

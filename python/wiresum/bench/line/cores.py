@@ -1,7 +1,8 @@
 """Cores that are slower than the machine's, so that a few processors show what more of them would do.
 
-Each of the engine's threads gets a share of a processor (the kernel's bandwidth control, in a group of its own), as if
-it had a core to itself that is so much slower. This is emulation: caches and memory stay as fast as they are.
+Each thread of an engine or of a server gets a share of a processor (the kernel's bandwidth control, in a group of its
+own), as if it had a core to itself that is so much slower. This is emulation: caches and memory stay as fast as they
+are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from wiresum.errors import TestbedError
@@ -19,11 +20,17 @@ PERIOD_US = 5000
 """Microseconds after which a thread has its share again: shorter than packets are under way, so ranks seldom wait."""
 ENGINE = "wiresum-"
 """How the names of the engine's threads begin."""
+SERVING = "node-"
+"""How those of a server's threads begin, where it has several."""
 
 
 @contextlib.contextmanager
-def slower_cores(share: float | None) -> Iterator[None]:
-    """Each thread of this process's engines has this share of a processor; None: what the machine gives.
+def slower_cores(share: float | None, threads: Callable[[], list[int]] | None = None) -> Iterator[None]:
+    """Each of these threads has this share of a processor; None: what the machine gives.
+
+    Args:
+        share: of each.
+        threads: their numbers, asked for only where there is a share; by default those of this process's engines.
 
     Raises:
         TestbedError: the machine has no such groups, or this process may not make any.
@@ -32,7 +39,7 @@ def slower_cores(share: float | None) -> Iterator[None]:
         yield
         return
     with mounted() as root:
-        groups = [root / f"wiresum-line-{os.getpid()}-{thread}" for thread in engine_threads()]
+        groups = [root / f"wiresum-line-{os.getpid()}-{thread}" for thread in (threads or engine_threads)()]
         try:
             for group in groups:
                 confine(group, share)
@@ -63,8 +70,18 @@ def mounted() -> Iterator[Path]:
 
 def engine_threads() -> list[int]:
     """Numbers of the threads of this process's engines."""
-    tasks = Path("/proc/self/task").iterdir()
-    return sorted(int(task.name) for task in tasks if (task / "comm").read_text().startswith(ENGINE))
+    return threads_named(ENGINE, os.getpid())
+
+
+def serving_threads(process: int) -> list[int]:
+    """Numbers of the threads of a server that move packets: its only one, where there are not several."""
+    return threads_named(SERVING, process) or [process]
+
+
+def threads_named(prefix: str, process: int) -> list[int]:
+    """Numbers of the threads of a process whose names begin so."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return sorted(int(task.name) for task in tasks if (task / "comm").read_text().startswith(prefix))
 
 
 def confine(group: Path, share: float) -> None:

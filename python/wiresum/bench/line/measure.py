@@ -5,9 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Any
 
-from wiresum import _native, wire
+from wiresum import wire
+from wiresum.bench.aggregator.network import cpu_s, tasks
+from wiresum.bench.line.alone import alone
 from wiresum.bench.line.command import Options
+from wiresum.bench.line.cores import serving_threads, slower_cores
 from wiresum.bench.line.worker import Task
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.workers import view
@@ -19,8 +23,6 @@ from wiresum.testbed import Testbed
 from wiresum.topology.generators.star import star
 
 LANE_BYTES = 4
-ALONE_LANES = "int32-le"
-"""Those of the workers that are measured without a network."""
 BITS = 8
 GIGA = 1e9
 PARTS = {
@@ -41,30 +43,35 @@ def measure(options: Options, progress: Callable[[str], None]) -> Report:
     results: list[Result] = []
     ratios: list[Ratio] = []
     notes: list[str] = []
-    cases = product(options.engines, options.transports, options.workers, options.threads)
+    of_servers = options.node_threads or (None,)
+    cases = product(options.engines, options.transports, options.workers, options.threads, of_servers)
     medians: dict[tuple[str, int, int], float] = {}
-    gloo: dict[tuple[int, int], float] = {}
-    for engine, transport, workers, threads in cases:
+    by_server: dict[tuple[str, int, int], float] = {}
+    gloo_s: dict[tuple[int, int], float] = {}
+    for engine, transport, workers, threads, of_server in cases:
         one = f"{engine}, {transport} workers, {workers} of them"
-        case = one if threads == 1 else f"{one}, {threads} threads"
+        ranks = one if threads == 1 else f"{one}, {threads} threads"
+        at_server = "" if of_server is None else f", {of_server} at the server"
+        case = ranks + at_server
         progress(f"{case}: {', '.join(f'{size / 1e6:g} MB' for size in options.sizes)}")
-        for size, samples in run(options, engine, transport, workers, threads).items():
+        by_size, spent = run(options, engine, transport, workers, threads, node_threads=of_server)
+        notes.append(f"{case}: {spent}")
+        for size, samples in by_size.items():
             name = f"{case}, {size / 1e6:g} MB"
-            medians[one, size, threads] = median(samples["wiresum"], "elapsed")
+            seconds = median(samples["wiresum"], "elapsed")
+            medians[one + at_server, size, threads] = by_server[ranks, size, of_server or 0] = seconds
             results += [to_result(f"{name}: {way}", size, workers, runs) for way, runs in samples.items()]
             ratios += to_ratios(name, samples)
             notes += [describe(f"{name}: {way}", size, workers, runs) for way, runs in samples.items()]
-            gloo[workers, size] = median(samples["gloo"], "process")
-    ratios += of_threads(medians)
-    if options.lanes == ALONE_LANES:
-        for workers, size in product(options.workers, options.sizes):
-            progress(f"{workers} workers without a network: {size / 1e6:g} MB")
-            result, ratio = alone(options, workers, size, gloo[workers, size] / workers)
-            results.append(result)
-            ratios.append(ratio)
+            gloo_s[workers, size] = median(samples["gloo"], "process") / workers
+    ratios += [*of_threads(medians), *of_threads(by_server, " at the server")]
+    for result, ratio in alone(options, gloo_s, progress):
+        results.append(result)
+        ratios.append(ratio)
     parameters = {
         "rate_bps": options.rate_bps,
         "core_share": options.core_share,
+        "node_core_share": options.node_core_share,
         "lanes": options.lanes,
         "window": options.window,
         "mtu_bytes": options.mtu_bytes,
@@ -82,32 +89,16 @@ EXPLANATION = (
 )
 
 
-def alone(options: Options, workers: int, size: int, gloo_s: float) -> tuple[Result, Ratio]:
-    """What a worker's own part takes: all but what carries its packets, which are handed over in memory.
-
-    Args:
-        options: of the benchmark.
-        workers: of a star.
-        size: bytes of the float32 tensor.
-        gloo_s: processor seconds of a rank over Gloo, as they were measured last.
-    """
-    values = Job(mtu_bytes=options.mtu_bytes, lanes=options.lanes).packet_values
-    worker_s, server_s = _native.bench_worker(
-        workers, size // LANE_BYTES, values, options.window, keeps=True, runs=options.repeats
-    )
-    name = f"without a network, {workers} workers, {size / 1e6:g} MB"
-    scale = GIGA / size
-    spent = {"worker": scale * statistics.median(worker_s), "aggregator": scale * statistics.median(server_s)}
-    return (
-        Result(f"{name}: a worker's own part", "s", worker_s, {"cpu_s_per_gb": spent}),
-        Ratio(f"{name}: a worker's own part / processor time of a rank, gloo", statistics.median(worker_s) / gloo_s),
-    )
-
-
 def run(
-    options: Options, engine: Engine, transport: Transport, workers: int, threads: int = 1
-) -> dict[int, dict[str, list[dict[str, float]]]]:
-    """Samples of one network, by size of the tensor and way."""
+    options: Options,
+    engine: Engine,
+    transport: Transport,
+    workers: int,
+    threads: int = 1,
+    *,
+    node_threads: int | None = None,
+) -> tuple[dict[int, dict[str, list[dict[str, float]]]], str]:
+    """Samples of one network, by size of the tensor and way; and what its server took for a datagram, for people."""
     topology = star(workers, options.rate_bps)
     job = Job(
         mtu_bytes=options.mtu_bytes, lanes=options.lanes, gradient_bytes=max(options.sizes), window=options.window,
@@ -115,11 +106,24 @@ def run(
     )  # fmt: skip
     packet_bytes = wire.HEADER_LEN + LANE_BYTES * job.packet_values
     placed = plan(topology, job, PlanOptions(engine=engine))
-    with Testbed(topology, placed, mtu_bytes=options.mtu_bytes, transport=transport) as bed:
+    with Testbed(topology, placed, mtu_bytes=options.mtu_bytes, transport=transport, node_threads=node_threads) as bed:
+        (server,) = bed.deployment.daemons.values()
         output = str(bed.folder / "line.json")
         task = Task(list(options.sizes), options.repeats, options.warmups, packet_bytes, options.core_share, output)
-        seen = view(bed, task)
-    return {int(size): samples for size, samples in seen["measured"].items()}
+        process = server.process.pid
+        with slower_cores(options.node_core_share, lambda: serving_threads(process)):
+            before = cpu_s(tasks(process))
+            seen = view(bed, task)
+        spent = describe_server(cpu_s(tasks(process)) - before, server.ask("status"))
+    return {int(size): samples for size, samples in seen["measured"].items()}, spent
+
+
+def describe_server(seconds: float, status: dict[str, Any]) -> str:
+    """What a server took for all that came to its socket, joins included; little comes there where the kernel sums."""
+    received = status["socket"]["datagrams_received"]
+    each = f"{seconds / received * 1e6:.2f} µs" if received else "nothing"
+    threads = "1 thread" if status["threads"] == 1 else f"{status['threads']} threads"
+    return f"the server with {threads} took {seconds:.2f} s of processors for {received} datagrams: {each} each"
 
 
 def to_result(name: str, size: int, workers: int, samples: Samples) -> Result:
@@ -149,10 +153,10 @@ def to_ratios(name: str, samples: dict[str, list[dict[str, float]]]) -> list[Rat
     ]
 
 
-def of_threads(medians: dict[tuple[str, int, int], float]) -> list[Ratio]:
+def of_threads(medians: dict[tuple[str, int, int], float], where: str = "") -> list[Ratio]:
     """How much quicker with more threads than with one, where both were measured."""
     return [
-        Ratio(f"{case}, {size / 1e6:g} MB: one thread / {threads}", medians[case, size, 1] / seconds)
+        Ratio(f"{case}, {size / 1e6:g} MB: one thread{where} / {threads}", medians[case, size, 1] / seconds)
         for (case, size, threads), seconds in medians.items()
         if threads > 1 and (case, size, 1) in medians
     ]

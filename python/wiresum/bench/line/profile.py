@@ -25,7 +25,7 @@ def measure_profile(options: Options, progress: Callable[[str], None]) -> HostPr
     for mtu_bytes in (SMALL_MTU_BYTES, options.mtu_bytes):
         progress(f"profile: {engine}, {transport} workers, packets for an MTU of {mtu_bytes}")
         payload = LANE_BYTES * Job(mtu_bytes=mtu_bytes, lanes=options.lanes).packet_values
-        samples = measure.run(replace(options, sizes=(size,), mtu_bytes=mtu_bytes), engine, transport, workers)
+        samples, _ = measure.run(replace(options, sizes=(size,), mtu_bytes=mtu_bytes), engine, transport, workers)
         spent = parts(measure.per_gb(size, workers, samples[size]["wiresum"]))
         costs[payload] = {part: seconds / share for part, seconds in spent.items()}
     thread, worker, node = (fit({payload: cost[part] for payload, cost in costs.items()}) for part in PARTS)
