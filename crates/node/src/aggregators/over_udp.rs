@@ -134,8 +134,8 @@ impl UdpAggregators {
 
     /// Deals with packets that came to other threads.
     fn take_strays(&mut self) {
-        let Some(siblings) = &self.siblings else { return };
-        while let Some((source, datagram)) = siblings.next() {
+        let arrivals = self.siblings.iter().flat_map(Siblings::arrivals);
+        for (source, datagram) in arrivals {
             self.adder.handle(&self.socket, source, &datagram);
         }
     }

@@ -70,8 +70,8 @@ impl Siblings {
         self.places.iter().find(|(other, _)| *other == job).map(|(_, thread)| *thread)
     }
 
-    /// The next packet that another thread has passed on.
-    pub fn next(&self) -> Option<Stray> {
-        self.arrivals.try_recv().ok()
+    /// Packets that other threads have passed on, as many as may wait.
+    pub fn arrivals(&self) -> impl Iterator<Item = Stray> {
+        self.arrivals.try_iter().take(MOST_WAITING)
     }
 }
