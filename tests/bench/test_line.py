@@ -65,8 +65,9 @@ def test_threads_are_set_beside_one():
 
 
 @pytest.mark.needs("slower-cores")
-def test_a_slower_core_is_what_its_share_says():
-    """Half of a processor for a thread that computes, and all of one before and afterwards."""
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_a_slower_core_is_what_its_share_says(share):
+    """A share of a processor for a thread that computes, and all of one before and afterwards."""
     ended = threading.Event()
 
     def compute():
@@ -77,7 +78,7 @@ def test_a_slower_core_is_what_its_share_says():
     thread.start()
     Path(f"/proc/self/task/{thread.native_id}/comm").write_text("wiresum-0")
     try:
-        with slower_cores(0.2):
+        with slower_cores(share):
             before, start = time.process_time(), time.monotonic()
             time.sleep(1.0)
             spent = (time.process_time() - before) / (time.monotonic() - start)
@@ -85,7 +86,7 @@ def test_a_slower_core_is_what_its_share_says():
     finally:
         ended.set()
         thread.join()
-    assert spent < 0.3
+    assert spent < 1.5 * share
     assert not [line for line in Path("/proc/mounts").read_text().splitlines() if "wiresum-cores" in line]
 
 

@@ -18,6 +18,8 @@ from wiresum.errors import TestbedError
 
 PERIOD_US = 5000
 """Microseconds after which a thread has its share again: shorter than packets are under way, so ranks seldom wait."""
+LEAST_QUOTA_US = 1000
+"""Microseconds that the kernel grants at least; a smaller share has longer periods."""
 ENGINE = "wiresum-"
 """How the names of the engine's threads begin."""
 SERVING = "node-"
@@ -87,8 +89,9 @@ def threads_named(prefix: str, process: int) -> list[int]:
 def confine(group: Path, share: float) -> None:
     """Puts the thread that a group is named after into it, with a share of a processor."""
     group.mkdir()
-    (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-    (group / "cpu.cfs_quota_us").write_text(str(round(share * PERIOD_US)))
+    period_us = max(PERIOD_US, LEAST_QUOTA_US / share)
+    (group / "cpu.cfs_period_us").write_text(str(round(period_us)))
+    (group / "cpu.cfs_quota_us").write_text(str(round(share * period_us)))
     (group / "tasks").write_text(group.name.rsplit("-", 1)[1])
 
 
