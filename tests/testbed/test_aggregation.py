@@ -73,15 +73,19 @@ def test_each_server_of_a_forest_sums_its_share(name, colocated, engine, policy)
     assert all(fragments // 3 <= count <= fragments // 3 + 3 for count in completed.values()), completed
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("engine", engines("udp", "xdp"))
-def test_sums_are_exact_and_nodes_recover_their_own_losses_in_a_lossy_tree(name, engine):
+def test_sums_are_exact_and_nodes_recover_their_own_losses_in_a_lossy_tree(name, engine, threads):
     topology = xagg().with_loss(0.02)
-    placed = plan(topology, Job(gradient_bytes=4 * ELEMENTS), PlanOptions(engine=engine))
+    placed = plan(topology, Job(gradient_bytes=4 * ELEMENTS, threads=threads), PlanOptions(engine=engine))
+    node_threads = threads if engine == "udp" else None
     output: list[str] = []
     rounds = {"ROUNDS": str(LOSSY_ROUNDS)}
-    with Testbed(topology, placed, name=name, mtu_bytes=3200) as bed:
+    with Testbed(topology, placed, name=name, mtu_bytes=3200, node_threads=node_threads) as bed:
+        statuses = bed.deployment.status()
         outcome = run(bed, [sys.executable, "-c", WORKER], lambda rank, is_error, line: output.append(line), rounds)
         counters = bed.deployment.stop()
+    assert {status["threads"] for status in statuses.values()} == {node_threads or 1}
     assert outcome.exit_codes == [0] * 7, "\n".join(output)
     again = {node: counters[node]["transmitter"]["sent_again"] for node in ("S1", "S2", "PS")}
     assert again["S1"] > 0, "280 sums a round, each up and down a link that loses one in fifty"

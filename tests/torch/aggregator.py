@@ -39,11 +39,16 @@ def kill_and_revive(node: Deployment, after_s: float) -> threading.Timer:
 def aggregator(
     directory: Path, workers: int, job: Job | None = None, engine: Engine = "udp", participants: int | None = None
 ) -> Deployment:
-    """A node that sums for `workers` ranks, for a `with` block; `plan_file` is what the ranks need."""
-    made = plan(star(workers=workers), job or Job(values_per_packet=352), PlanOptions(engine=engine))
+    """A node that sums for `workers` ranks, for a `with` block; `plan_file` is what the ranks need.
+
+    Over UDP it has as many threads as each rank.
+    """
+    job = job or Job(values_per_packet=352)
+    made = plan(star(workers=workers), job, PlanOptions(engine=engine))
     if participants is not None:
         made = with_rounds(made, participants)
-    return Deployment(ThisHost(directory), on_loopback(made))
+    threads = ["--threads", str(job.threads)] if engine == "udp" else []
+    return Deployment(ThisHost(directory), on_loopback(made), threads)
 
 
 @contextmanager
