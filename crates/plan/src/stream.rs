@@ -21,7 +21,7 @@ pub struct PlanStream {
     pub name: String,
     /// What it carries.
     pub role: Role,
-    /// Fraction of each collective's values that it carries; 0 for exponents.
+    /// Fraction that it carries of each collective of its role; 0 for exponents and acknowledgements.
     pub share: f64,
     /// How fragments find their slots, and what acknowledges them.
     pub policy: Policy,

@@ -13,6 +13,8 @@ use crate::{
 /// Nodes of a plan: several times what any network in the papers has, and checked in a tenth of a second. Checks of trees
 /// look at each node's parents.
 const MAX_NODES: usize = 4096;
+/// By how much shares may miss 1, as floats do when they are added.
+pub(crate) const SHARE_TOLERANCE: f64 = 1e-6;
 /// Workers whose seals' pieces of 16 bits can be added in a lane of 32 bits.
 const MAX_SEALED_WORKERS: usize = 1 << 16;
 /// The same for pieces of 8 bits, in lanes of 16.
@@ -54,7 +56,7 @@ impl Plan {
         let values = self.streams.iter().filter(|s| s.role == Role::Values);
         let share: f64 = values.map(|s| s.share).sum();
         let problem = "the shares of the `values` streams must add up to 1";
-        require((share - 1.0).abs() < 1e-6, "streams", problem)?;
+        require((share - 1.0).abs() < SHARE_TOLERANCE, "streams", problem)?;
         for (index, stream) in self.streams.iter().enumerate() {
             let field = format!("streams[{index}]");
             self.validate_stream(stream, &field)?;

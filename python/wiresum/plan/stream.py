@@ -54,7 +54,7 @@ class PlanStream(Document):
         id: its number in packets.
         name: its name, for people.
         role: what it carries.
-        share: fraction of each collective's values that it carries; 0 for exponents.
+        share: fraction that it carries of each collective of its role; 0 for exponents and acknowledgements.
         policy: how fragments find their slots, and what acknowledges them.
         window: most fragments that a worker has sent without an acknowledgement.
         priority: urgency, where the policy preempts.
