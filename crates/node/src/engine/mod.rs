@@ -161,7 +161,7 @@ impl Engine {
             ranks: members.map_or(plan.workers.len(), |members| members.ranks() as usize),
             formats,
             job,
-            has_exchanges: plan.exchanged().is_some(),
+            has_exchanges: plan.has_exchanges(),
             largest_share,
             has_all: options.absent.is_empty(),
         };

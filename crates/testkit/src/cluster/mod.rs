@@ -22,7 +22,7 @@ use wiresum_worker::{Departure, SwitchOver};
 use wiresum_worker::{Event, Failure, Members, Participation, Session};
 
 pub use node::Node;
-pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with, with_exchanges};
+pub use plans::{CACHE, POOL, Tree, Values, plan, plan_with, with_exchanges, with_exchanges_at};
 pub use tensor::{Call, Integers, Tensor};
 
 /// First incarnation of a cluster.

@@ -89,30 +89,37 @@ pub fn plan_with(tree: &Tree, streams: &[Values], values_per_packet: u16, lanes:
     Plan::from_json(&text.to_string()).expect("a valid plan")
 }
 
-/// The plan with streams of parts and of copies, which have so many slots and windows: stars about its root.
-pub fn with_exchanges(mut plan: Plan, slots: u32, window: u32) -> Plan {
-    let model = star_about_root(&plan.streams[0]);
+/// The plan with streams of parts and of copies, which have so many slots and windows: stars about its root. They have no
+/// share, as plans of before several could share.
+pub fn with_exchanges(plan: Plan, slots: u32, window: u32) -> Plan {
+    let root = plan.streams[0].root().expect("a tree").0;
+    with_exchanges_at(plan, &[(root, 0.0)], slots, window)
+}
+
+/// The same about several nodes, each with its share.
+pub fn with_exchanges_at(mut plan: Plan, servers: &[(u16, f64)], slots: u32, window: u32) -> Plan {
     let roles = [Role::Parts, Role::Copies, Role::Acknowledgements, Role::Acknowledgements];
-    for (id, role) in (plan.streams.len() as u16..).zip(roles) {
-        let (policy, slots, window) = match role {
-            Role::Acknowledgements => (Policy::Pool, 8, 4),
-            _ => (Policy::Cache, slots, window),
+    let streams = roles.into_iter().flat_map(|role| servers.iter().map(move |s| (role, *s)));
+    for (id, (role, (node, share))) in (plan.streams.len() as u16..).zip(streams) {
+        let (share, policy, slots, window) = match role {
+            Role::Acknowledgements => (0.0, Policy::Pool, 8, 4),
+            _ => (share, Policy::Cache, slots, window),
         };
+        let star = star_about(node, &plan.streams[0]);
         let name = format!("stream{id}");
-        let stream = PlanStream { id, name, role, policy, window, ..model.clone() };
+        let stream = PlanStream { id, name, role, share, policy, window, ..star };
         plan.streams.push(stream.with_slots(slots));
     }
     plan.validate().expect("a valid plan");
     plan
 }
 
-/// A stream of a tree with every worker at the root.
-fn star_about_root(stream: &PlanStream) -> PlanStream {
-    let root = stream.root().expect("a tree").0;
+/// A stream of a tree with every worker at this node.
+fn star_about(node: u16, stream: &PlanStream) -> PlanStream {
     let mut star = stream.clone();
-    star.places.retain(|place| place.node == root);
+    star.places.retain(|place| place.node == node);
     star.legs.retain(|leg| matches!(leg.child, Child::Worker(_)));
-    star.legs.iter_mut().for_each(|leg| leg.parent = root);
+    star.legs.iter_mut().for_each(|leg| leg.parent = node);
     star.legs.sort_by_key(|leg| match leg.child {
         Child::Worker(rank) => rank,
         Child::Node(_) => u32::MAX,

@@ -65,6 +65,43 @@ fn workers_of_a_tree_exchange_about_its_root() {
     }
 }
 
+/// Who sends to which node in streams of exchanges, counted by node.
+fn exchanged_by_node(plan: Plan, calls: &[Call]) -> BTreeMap<u16, u64> {
+    let first = plan.streams.iter().filter(|s| !s.role.is_exchange()).count() as u16;
+    let counts = Rc::new(RefCell::new(BTreeMap::<u16, u64>::new()));
+    let seen = Rc::clone(&counts);
+    let mut cluster = Cluster::new(plan, CALM, 1);
+    cluster.on_the_way = Some(Box::new(move |_, datagram| {
+        let packet = Packet::parse(datagram).expect("nothing is damaged");
+        let is_contribution = packet.kind == wiresum_wire::Kind::Contribution;
+        if is_contribution && packet.header.sub_model.get() >= first {
+            *seen.borrow_mut().entry(packet.header.node.get()).or_default() += 1;
+        }
+    }));
+    cluster.join_all();
+    cluster.submit_calls(calls);
+    cluster.run();
+    cluster.assert_sums();
+    counts.take()
+}
+
+/// Each server of a tree carries its share of every kind, all of them together everything.
+#[test]
+fn servers_carry_their_shares() {
+    let shares = [(0, 0.5), (1, 0.3), (2, 0.2)];
+    let sums = || plan(&Tree::two_servers(), &[POOL]);
+    for kind in KINDS.iter().filter(|kind| **kind != Kind::AllReduce) {
+        let calls = [call(*kind, 64_000)];
+        let of = |plan| exchanged_by_node(plan, &calls);
+        let alone = of(with_exchanges(sums(), 64, 32))[&0] as f64;
+        let together = of(with_exchanges_at(sums(), &shares, 64, 32));
+        for (node, share) in shares {
+            let part = together[&node] as f64 / alone;
+            assert!((part - share).abs() < 0.03, "{kind}: node {node} carries {part} of {share}");
+        }
+    }
+}
+
 /// What a rank sends and takes is its own part, and that of the others, and no more.
 #[test]
 fn nobody_sends_or_gets_what_is_not_for_it() {
@@ -106,11 +143,15 @@ fn what_others_give_ahead_of_a_worker_is_taken() {
 #[test]
 fn positions_and_barriers_pass_the_wrap() {
     let first = FragmentId(u32::MAX - 200);
-    let mut cluster = Cluster::starting_at(exchanging(3, 32, 16), lossy(0.05), 3, first);
-    cluster.join_all();
-    cluster.submit_calls(&[call(Kind::ReduceScatter, 30_000), call(Kind::AllGather, 30_000)]);
-    cluster.run();
-    cluster.assert_sums();
+    let several =
+        with_exchanges_at(plan(&Tree::two_servers(), &[POOL]), &[(2, 0.7), (1, 0.3)], 32, 16);
+    for plan in [exchanging(3, 32, 16), several] {
+        let mut cluster = Cluster::starting_at(plan, lossy(0.05), 3, first);
+        cluster.join_all();
+        cluster.submit_calls(&[call(Kind::ReduceScatter, 30_000), call(Kind::AllGather, 30_000)]);
+        cluster.run();
+        cluster.assert_sums();
+    }
 }
 
 #[test]
@@ -132,6 +173,61 @@ fn a_late_worker_is_named() {
     assert!(outcome.as_ref().is_err_and(is_named), "{outcome:?}");
 }
 
+/// A server below the root that exchanges is gone: sums go round it, what is exchanged does not, and its name is told.
+#[test]
+fn a_dead_server_of_several_is_named() {
+    let servers = [(0, 0.5), (1, 0.5)];
+    let plan = with_exchanges_at(plan(&Tree::two_servers(), &[POOL]), &servers, 32, 16);
+    let mut cluster = Cluster::new(plan, CALM, 1);
+    cluster.join_all();
+    cluster.submit_calls(&[call(Kind::AllGather, 5000)]);
+    cluster.run();
+    let now = cluster.now();
+    let watch = |host: &mut Host| host.session.watch_nodes(Duration::from_secs(1), now);
+    cluster.hosts.iter_mut().for_each(watch);
+    cluster.kill(1);
+    for rank in 0..cluster.hosts.len() {
+        let tensor = Tensor::of(&cluster.plan, rank, 1, 5000).of_kind(Kind::AllGather, 0);
+        cluster.submit_within(rank, tensor, Duration::from_secs(20));
+    }
+    cluster.run();
+    for host in &cluster.hosts {
+        let is_named =
+            |failure: &Failure| matches!(failure, Failure::Silent { node: NodeId(1), .. });
+        let [(gone, _)] = &host.gone[..] else { panic!("{:?}", host.gone) };
+        assert!(is_named(gone), "{gone}");
+        let outcome = &host.finished[1].1;
+        assert!(outcome.as_ref().is_err_and(is_named), "{outcome:?}");
+    }
+}
+
+/// Rows and columns of a mesh exchange by all servers of the plan, each as a job of its own.
+#[test]
+fn groups_exchange_by_every_server() {
+    let mut whole = plan(&Tree::two_servers(), &[POOL]);
+    whole.job.groups = vec![vec![0, 2], vec![1, 3, 4]];
+    let whole = with_exchanges_at(whole, &[(0, 0.25), (1, 0.25), (2, 0.5)], 32, 16);
+    for group in 1..=2 {
+        let plan = whole.group(group).expect("a group");
+        assert_eq!(plan.exchanged().count(), 6);
+        let calls: Vec<Call> = KINDS.iter().map(|kind| call(*kind, 20_000)).collect();
+        exchanged(plan, lossy(0.02), &calls);
+    }
+}
+
+/// Nodes of a plan that exchange, each with a share, and some of them twice; or the root without one.
+fn random_servers(rng: &mut Rng, plan: &Plan) -> Vec<(u16, f64)> {
+    let count = rng.below(5);
+    if count == 0 {
+        return vec![(0, 0.0)];
+    }
+    let weights: Vec<f64> =
+        (0..count).map(|at| (rng.below(5) + u64::from(at == 0)) as f64).collect();
+    let whole: f64 = weights.iter().sum();
+    let node = |rng: &mut Rng| rng.below(plan.nodes.len() as u64) as u16;
+    weights.iter().map(|weight| (node(rng), weight / whole)).collect()
+}
+
 /// Collectives of every kind, at any size, over a network that loses, doubles, delays and reorders, by workers that start
 /// at times of their own and go so many positions further than barriers allow.
 fn schedule(seed: u64, overreach: u32) {
@@ -145,7 +241,8 @@ fn schedule(seed: u64, overreach: u32) {
     let sums = plan_with(&tree, &random_streams(&mut rng), 64, lanes);
     let workers = sums.workers.len() as u32;
     let slots = 32 << rng.below(3);
-    let plan = with_exchanges(sums, slots, 1 + rng.below(slots.into()) as u32);
+    let (servers, window) = (random_servers(&mut rng, &sums), 1 + rng.below(slots.into()) as u32);
+    let plan = with_exchanges_at(sums, &servers, slots, window);
     let first = if rng.below(2) == 0 { 0 } else { (rng.below(300) as u32).wrapping_neg() };
     let conditions = random_conditions(&mut rng);
     let mut cluster = Cluster::starting_at(plan, conditions, seed, FragmentId(first));
@@ -175,7 +272,8 @@ fn exchanges_are_exact_under_random_misfortune() {
     run_schedules(test, 0, exchanges_are_exact_in);
 }
 
-/// Servers below the root die, come back, or are taken for dead, while workers exchange about the root.
+/// Servers below the root die, come back, or are taken for dead, while workers exchange about the root; or they are taken
+/// for dead alone, while workers exchange by all of them.
 fn exchanges_go_on_beside_deaths_in(seed: u64) {
     let mut rng = Rng::new(seed);
     let (tree, victims) = match rng.below(2) {
@@ -183,7 +281,15 @@ fn exchanges_go_on_beside_deaths_in(seed: u64) {
         _ => (Tree::three_levels(), &[1, 2, 3][..]),
     };
     let sums = plan_with(&tree, &random_streams(&mut rng), 64, "auto");
-    let mut cluster = Cluster::new(with_exchanges(sums, 64, 32), lossy(0.02), seed);
+    let are_all_needed = rng.below(2) == 0;
+    let plan = if are_all_needed {
+        let share = 1.0 / sums.nodes.len() as f64;
+        let servers: Vec<_> = sums.nodes.iter().map(|node| (node.id, share)).collect();
+        with_exchanges_at(sums, &servers, 64, 32)
+    } else {
+        with_exchanges(sums, 64, 32)
+    };
+    let mut cluster = Cluster::new(plan, lossy(0.02), seed);
     cluster.join_all();
     while !cluster.hosts.iter().all(|host| host.has_joined) {
         assert!(cluster.step());
@@ -196,8 +302,8 @@ fn exchanges_go_on_beside_deaths_in(seed: u64) {
         cluster.run_until(cluster.now().plus(Duration::from_micros(rng.below(20_000))));
         let victim = victims[rng.below(victims.len() as u64) as usize];
         match rng.below(3) {
-            0 => cluster.kill(victim),
-            1 => cluster.revive(victim),
+            0 if !are_all_needed => cluster.kill(victim),
+            1 if !are_all_needed => cluster.revive(victim),
             _ => cluster.take_for_dead(rng.below(workers as u64) as usize, victim),
         }
         cluster.run_until(cluster.now().plus(Duration::from_micros(rng.below(2) * 700_000)));

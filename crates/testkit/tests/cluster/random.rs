@@ -73,7 +73,7 @@ pub(super) fn random_plan(rng: &mut Rng, seed: u64) -> Plan {
 
 /// Those of some kinds that a plan has streams or room for.
 pub(super) fn kinds_of(plan: &Plan, kinds: &[Kind]) -> Vec<Kind> {
-    let (has_exchanges, is_sealed) = (plan.exchanged().is_some(), plan.job.sealed);
+    let (has_exchanges, is_sealed) = (plan.has_exchanges(), plan.job.sealed);
     let fits = |kind: &Kind| has_exchanges || !kind.is_copy() || kind.is_share() && !is_sealed;
     kinds.iter().copied().filter(fits).collect()
 }

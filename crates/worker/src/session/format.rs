@@ -83,7 +83,7 @@ impl Format {
             is_partial: plan.job.rounds.is_some(),
             absent: Absent::default(),
             seal_len: plan.payload_len() - plan.values_len(),
-            has_exchanges: plan.exchanged().is_some(),
+            has_exchanges: plan.has_exchanges(),
             copy_len: plan.payload_len(),
             largest_share: largest_share(plan),
         }

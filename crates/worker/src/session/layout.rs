@@ -1,4 +1,4 @@
-//! How the elements of a collective become fragments, and fragments sub-models.
+//! How the elements of a collective become fragments, and which stream carries which of these.
 
 use std::ops::Range;
 
@@ -46,28 +46,27 @@ impl Layout {
         let start = fragment as usize * self.per_fragment;
         start..(start + self.per_fragment).min(self.elements)
     }
+}
 
-    /// The fragments that each sub-model carries: consecutive ranges by share, in the order of the plan. Every rank
-    /// computes the same from the same plan, as IEEE arithmetic is the same everywhere.
-    #[must_use]
-    pub fn split(&self, shares: &[f64]) -> Vec<Range<u32>> {
-        let fragments = self.fragments();
-        let mut start = 0;
-        let mut sum = 0.0;
-        let mut parts: Vec<_> = shares
-            .iter()
-            .map(|share| {
-                sum += share;
-                let end = ((sum * f64::from(fragments)).round() as u32).clamp(start, fragments);
-                std::mem::replace(&mut start, end)..end
-            })
-            .collect();
-        if let Some(last) = parts.last_mut() {
-            // Shares add up to 1 only within rounding.
-            last.end = fragments;
-        }
-        parts
+/// The places of a round that each stream of a role carries, of so many: consecutive ranges by share, in the order of the
+/// plan. Every rank computes the same from the same plan, as IEEE arithmetic is the same everywhere.
+#[must_use]
+pub fn split(places: u32, shares: &[f64]) -> Vec<Range<u32>> {
+    let mut start = 0;
+    let mut sum = 0.0;
+    let mut parts: Vec<_> = shares
+        .iter()
+        .map(|share| {
+            sum += share;
+            let end = ((sum * f64::from(places)).round() as u32).clamp(start, places);
+            std::mem::replace(&mut start, end)..end
+        })
+        .collect();
+    if let Some(last) = parts.last_mut() {
+        // Shares add up to 1 only within rounding, and a stream that shares with none may have the share 0.
+        last.end = places;
     }
+    parts
 }
 
 #[cfg(test)]
@@ -83,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn shares_cut_the_fragments_without_a_gap() {
-        for elements in 0..200 {
-            let layout = Layout::new(elements, 4);
-            let parts = layout.split(&[0.3, 0.0, 0.6, 0.1]);
+    fn shares_cut_the_places_without_a_gap() {
+        for places in 0..50 {
+            let parts = split(places, &[0.3, 0.0, 0.6, 0.1]);
             let ends: Vec<_> = std::iter::once(0).chain(parts.iter().map(|p| p.end)).collect();
             assert!(parts.iter().zip(&ends).all(|(part, end)| part.start == *end));
-            assert_eq!(ends[4], layout.fragments());
+            assert_eq!(ends[4], places);
         }
-        assert_eq!(Layout::new(40, 4).split(&[0.5, 0.5]), [0..5, 5..10]);
+        assert_eq!(split(10, &[0.5, 0.5]), [0..5, 5..10]);
+        assert_eq!(split(10, &[0.0])[0], 0..10, "the only stream carries all");
     }
 }

@@ -488,7 +488,7 @@ impl Session {
     }
 }
 
-/// The streams of a plan: the one of the agreement, those of values, that of parts, that of copies, and their barriers.
+/// The streams of a plan: the one of the agreement, those of values, of parts, of copies, and their barriers.
 pub(crate) fn ordered(plan: &Plan) -> impl Iterator<Item = &wiresum_protocol::plan::PlanStream> {
     use wiresum_protocol::plan::Role;
     let of_role = |role| plan.streams.iter().filter(move |s| s.role == role);

@@ -13,6 +13,7 @@ use super::Event;
 use super::failure::Failure;
 use super::forecast::Forecaster;
 use super::format::Format;
+use super::layout::split;
 use super::ordered;
 use super::positions::Positions;
 use super::round::{Dealt, OpenRound, Phase};
@@ -65,15 +66,13 @@ pub(super) type Left = (Round, u64);
 
 /// Stream 0 carries the agreement, the others values or barriers.
 pub(crate) struct Rounds {
-    /// What each stream carries.
-    roles: Vec<Role>,
+    /// What each stream carries, and which share of that.
+    roles: Vec<(Role, f64)>,
     pub format: Format,
     /// Where sums are sealed.
     sealing: Option<Arc<Sealing>>,
     /// Rounds that were ever opened, in the order of all ranks.
     opened: u64,
-    /// Shares of the streams of values.
-    shares: Vec<f64>,
     forecaster: Forecaster,
     /// Oldest first.
     open: VecDeque<OpenRound>,
@@ -92,16 +91,13 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// No round is open; the streams' first position is `first`.
     pub fn new(plan: &Plan, rank: u32, incarnation: u64, first: FragmentId) -> Self {
-        let values = plan.streams.iter().filter(|s| s.role == Role::Values);
-        let shares: Vec<f64> = values.map(|s| s.share).collect();
         let format = Format::new(plan, rank);
         Self {
             sealing: Sealing::of(plan, format, incarnation),
             opened: 0,
             format,
             positions: vec![Positions::starting_at(first); plan.streams.len()],
-            roles: ordered(plan).map(|stream| stream.role).collect(),
-            shares,
+            roles: ordered(plan).map(|stream| (stream.role, stream.share)).collect(),
             forecaster: Forecaster::new(plan),
             open: VecDeque::new(),
             placed: 0,
@@ -233,7 +229,7 @@ impl Rounds {
         vote: i32,
         payload: &mut [u8],
     ) -> Option<Written> {
-        if self.roles[stream] == Role::Acknowledgements {
+        if self.role(stream) == Role::Acknowledgements {
             payload[..BLOCK_LEN].fill(0);
             return Some(Written::for_all(Round(0), self.format.wide.flags(), BLOCK_LEN));
         }
@@ -275,6 +271,10 @@ impl Rounds {
         Some(blank)
     }
 
+    fn role(&self, stream: usize) -> Role {
+        self.roles[stream].0
+    }
+
     fn dealt(&self, stream: usize, position: FragmentId) -> Option<Dealt> {
         let (round, place) = self.positions[stream].locate(position)?;
         Some(self.get(round)?.course.at(place))
@@ -282,14 +282,14 @@ impl Rounds {
 
     /// What this worker has to do at a position.
     pub fn duty(&self, stream: usize, position: FragmentId) -> Duty {
-        let is_exchange = matches!(self.roles[stream], Role::Parts | Role::Copies);
+        let is_exchange = matches!(self.role(stream), Role::Parts | Role::Copies);
         let dealt = is_exchange.then(|| self.dealt(stream, position)).flatten();
         dealt.map_or(Duty::Both, |dealt| dealt.duty(self.format.seat))
     }
 
     /// Who gives a position: bit c is contributor c.
     pub fn givers(&self, stream: usize, position: FragmentId) -> u64 {
-        let is_exchange = matches!(self.roles[stream], Role::Parts | Role::Copies);
+        let is_exchange = matches!(self.role(stream), Role::Parts | Role::Copies);
         let dealt = is_exchange.then(|| self.dealt(stream, position)).flatten();
         dealt.map_or(u64::MAX, Dealt::givers)
     }
@@ -309,7 +309,7 @@ impl Rounds {
         position: FragmentId,
         arrived: &Arrived<'_>,
     ) -> Option<bool> {
-        if self.roles[stream] == Role::Acknowledgements {
+        if self.role(stream) == Role::Acknowledgements {
             return Some(true);
         }
         let (round, place) = self.positions[stream].locate(position)?;
@@ -346,17 +346,20 @@ impl Rounds {
         while self.placed < self.open.len() && self.is_next_decided() {
             let round = &self.open[self.placed];
             if round.forecast().is_some() || round.phase == Phase::Agreed {
-                let (role, number) = (round.course.role(), round.round);
-                if role == Role::Values {
-                    let parts = round.layout.split(&self.shares);
-                    for (positions, part) in self.positions[1..].iter_mut().zip(parts) {
-                        positions.allocate(number, part);
-                    }
-                } else if let Some(stream) = self.roles.iter().position(|own| *own == role) {
-                    self.positions[stream].allocate(number, 0..round.course.fragments());
-                }
+                let course = &round.course;
+                self.allot(round.round, course.role(), course.fragments());
             }
             self.placed += 1;
+        }
+    }
+
+    /// Gives the fragments of a round positions in the streams of its role, by their shares.
+    fn allot(&mut self, round: Round, role: Role, fragments: u32) {
+        let carriers = self.roles.iter().enumerate().filter(|(_, (own, _))| *own == role);
+        let (streams, shares): (Vec<_>, Vec<_>) =
+            carriers.map(|(stream, (_, share))| (stream, *share)).unzip();
+        for (stream, part) in streams.into_iter().zip(split(fragments, &shares)) {
+            self.positions[stream].allocate(round, part);
         }
     }
 

@@ -9,7 +9,7 @@ use wiresum_seal::{Counts, Fragment, Seal};
 use wiresum_wire::LaneType;
 
 use super::format::Format;
-use super::layout::Layout;
+use super::layout::{Layout, split};
 use super::ordered;
 use super::shape::Shape;
 
@@ -68,7 +68,8 @@ impl Sealing {
 
     /// Names of the nodes that sum a fragment.
     pub fn nodes(&self, layout: Layout, fragment: u32) -> Vec<String> {
-        let stream = layout.split(&self.shares).iter().position(|part| part.contains(&fragment));
+        let parts = split(layout.fragments(), &self.shares);
+        let stream = parts.iter().position(|part| part.contains(&fragment));
         self.nodes[1 + stream.unwrap_or(0)].clone()
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Role;
 
-use super::layout::Layout;
+use super::layout::{Layout, split};
 use super::round::MAX_STASHED;
 
 /// Elements whose results a worker may lack of an all-reduce that another one has ended; the same on every worker.
@@ -29,7 +29,7 @@ pub fn tail(plan: &Plan, elements: usize, width: usize) -> Vec<Range<usize>> {
         let at = |fragment: u32| layout.range(fragment).start.min(elements);
         at(first)..if part.end == layout.fragments() { elements } else { at(part.end) }
     };
-    let parts = layout.split(&shares).into_iter();
+    let parts = split(layout.fragments(), &shares).into_iter();
     let tails = parts.zip(streams().map(|stream| stream.most_begun())).map(last);
     tails.filter(|tail| !tail.is_empty()).collect()
 }

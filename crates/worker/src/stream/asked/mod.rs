@@ -93,7 +93,7 @@ impl Asked {
         let from = (incarnation, first);
         let stream = |s: &PlanStream| Stream::new(plan, s, rank, from).expect("a valid plan");
         let mut streams: Vec<Stream> = ordered(plan).map(stream).collect();
-        for exchanged in plan.exchanged().into_iter().flatten() {
+        for exchanged in plan.exchanged() {
             let index = |id| streams.iter().position(|s| s.sub_model == id).expect("it is there");
             let (values, own) = (index(exchanged.values.id()), index(exchanged.barriers.id()));
             streams[values].barriers = Some(Barriers::new(own, first));
