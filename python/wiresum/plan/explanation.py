@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wiresum.plan.aggregation_plan import AggregationPlan, PlanStream, Solution, agrees
+from wiresum.plan.exchanges import servers_of
 from wiresum.plan.placement import parents_of
 from wiresum.plan.rows import PlanSparse
 from wiresum.plan.tracking import Decaying, Once, Sampling
@@ -56,13 +57,22 @@ def _lines(plan: AggregationPlan) -> Iterator[str]:
         yield "Sums are sealed: nodes learn nothing of the values, and what they change is found."
     if plan.job.proven:
         yield "Values are proven: who reads packets and forges addresses changes no sum."
-    if any(stream.is_exchange for stream in plan.streams):
-        yield "All-gathers and broadcasts are copied at the node; a reduce-scatter's sums go to one worker each."
+    shares = servers_of(plan)
+    if shares:
+        whose = "a reduce-scatter's sums go to one worker each"
+        yield f"All-gathers and broadcasts are copied at {_sharing(shares)}; {whose}."
     if plan.sparse is not None:
         yield from _rows(plan, plan.sparse)
     yield f"Planned by: {plan.planner}."
     if plan.solution is not None:
         yield _proof(plan.solution)
+
+
+def _sharing(shares: dict[str, float]) -> str:
+    """The only server, or several with what each of them carries."""
+    if len(shares) == 1:
+        return next(iter(shares))
+    return _listed([f"{name} ({100 * share:.3g} %)" for name, share in shares.items()])
 
 
 def _packets(plan: AggregationPlan) -> str:

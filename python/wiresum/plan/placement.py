@@ -19,27 +19,18 @@ from wiresum.plan.aggregation_plan import (
     PlanPlace,
     PlanStream,
     PlanWorker,
-    Role,
     Solution,
     WorkerChild,
 )
 from wiresum.plan.bandwidth import bandwidths
-from wiresum.plan.choices import Policy
+from wiresum.plan.exchanges import exchange_streams
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.topology.model import Node, Topology
-from wiresum.wire import MAX_CONTRIBUTORS
 
 EXPONENT_SLOTS = 64
 EXPONENT_WINDOW = 32
 """One packet of exponents describes 736 packets of values, so a few are enough to stay ahead of them."""
-
-MIN_EXCHANGE_SLOTS = 32
-"""Half of the positions that a barrier is about."""
-MIN_BARRIER_SLOTS = 8
-POSITIONS_PER_BARRIER_SLOT = 16
-"""Where parts and copies have S slots, 2S positions have begun at most, which are S / 32 barriers; twice as many slots
-never wait."""
 
 Parents = Mapping[str, str | None]
 """A tree by names: the parent of each worker and of each aggregator above it; None at the root."""
@@ -131,7 +122,7 @@ def assemble(
         "streams": _streams(job, shards, ids, ranks),
     }
     plan = AggregationPlan.model_construct(**fields) if is_draft else AggregationPlan.build(**fields)
-    _check_memory(topology, plan)
+    check_memory(topology, plan)
     return plan
 
 
@@ -227,46 +218,7 @@ def _streams(job: Job, shards: Sequence[Shard], ids: Mapping[str, int], ranks: S
         for index, shard in enumerate(shards, start=1)
     ]  # fmt: skip
     dense = [exponents, *values]
-    return [*dense, *_exchanges(job, dense)] if job.copies else dense
-
-
-def _exchanges(job: Job, dense: Sequence[PlanStream]) -> list[PlanStream]:
-    """Streams of parts and of copies, and of their barriers: stars about the root of the first values.
-
-    What is exchanged goes straight to the root, also where sums go up a tree: `spec/givers.md`.
-    """
-    slots = max(MIN_EXCHANGE_SLOTS, job.slots or 1 << (2 * job.window - 1).bit_length())
-    barriers = max(MIN_BARRIER_SLOTS, slots // POSITIONS_PER_BARRIER_SLOT)
-
-    root, legs = dense[1].places[0], _straight_to_root(dense[1])
-
-    def stream(index: int, role: Role) -> PlanStream:
-        is_barrier = role == "acknowledgements"
-        places = [root.model_copy(update={"slots": barriers if is_barrier else slots})]
-        window = barriers // 2 if is_barrier else min(job.window, slots)
-        policy: Policy = "pool" if is_barrier else "cache"
-        name = f"{role}{index}" if is_barrier else role
-        return PlanStream(
-            id=index, name=name, role=role, share=0.0, policy=policy, window=window, places=places, legs=legs
-        )
-
-    roles: tuple[Role, ...] = ("parts", "copies", "acknowledgements", "acknowledgements")
-    return [stream(index, role) for index, role in enumerate(roles, start=len(dense))]
-
-
-def _straight_to_root(stream: PlanStream) -> list[PlanLeg]:
-    """Legs of all workers to the root of a stream, by the links that a plan gives to those of a star.
-
-    Raises:
-        PlanError: the root has no seats for so many.
-    """
-    by_rank = {leg.child.worker: leg for leg in stream.legs if isinstance(leg.child, WorkerChild)}
-    workers = [by_rank[rank] for rank in sorted(by_rank)]
-    if len(workers) > MAX_CONTRIBUTORS:
-        problem = f"one server copies for all of the {len(workers)} workers, and has {MAX_CONTRIBUTORS} seats"
-        raise PlanError(f"job.copies: {problem}; leave it out, or take fewer workers")
-    root = stream.root
-    return [leg if leg.parent == root else PlanLeg(child=leg.child, parent=root) for leg in workers]
+    return [*dense, *exchange_streams(job, dense, {values[0].root: 1.0})] if job.copies else dense
 
 
 def needed_bytes(job: Job) -> int:
@@ -274,7 +226,12 @@ def needed_bytes(job: Job) -> int:
     return SLOT_VERSIONS * (EXPONENT_SLOTS + job.value_slots) * job.packet_values * LANE_BYTES
 
 
-def _check_memory(topology: Topology, plan: AggregationPlan) -> None:
+def check_memory(topology: Topology, plan: AggregationPlan) -> None:
+    """Whether every node has room for its slots.
+
+    Raises:
+        PlanError: one has not.
+    """
     for node in plan.nodes:
         placed = [stream for stream in plan.streams if stream.place(node.id)]
         needed = sum(stream.slot_bytes(plan.job.payload_bytes) for stream in placed)

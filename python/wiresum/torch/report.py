@@ -172,7 +172,7 @@ class GroupReport:
         copied = self.bytes_copied_by_gloo
         if self.no_network or copied <= max(FEW_BYTES, WORTH_TELLING * self.bytes_summed):
             return ""
-        return f"Gloo did all-gathers and broadcasts of {_bytes(copied)}, which plans of a star carry with `--copies`"
+        return f"Gloo did all-gathers and broadcasts of {_bytes(copied)}, which plans of servers carry with `--copies`"
 
     def __str__(self) -> str:
         lines = [f"group '{self.name}', rank {self.rank} of {self.size}: {self.summary()}"]

@@ -136,7 +136,7 @@ def switchable(job: Job) -> Job:
         PlanError: it is to carry copies, which switches do not.
     """
     if job.copies:
-        raise PlanError("job.copies: switches carry no copies; leave it out, or let servers sum on a star")
+        raise PlanError("job.copies: switches carry no copies; leave it out, or let servers sum")
     codec = CODEC if agrees(job.codec) else job.codec
     # Switches know one width for each stream.
     lanes = "int32-le" if job.lanes == "auto" else job.lanes
