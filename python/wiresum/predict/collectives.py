@@ -1,17 +1,20 @@
-"""What crosses links for each collective, where a star sums and copies: predictions, and the benchmark's wire limit."""
+"""What crosses links for each collective, where stars sum and copy: predictions, and the benchmark's wire limit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from wiresum import wire
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.choices import FLOAT32_BYTES, lane_bytes
+from wiresum.plan.exchanges import carriers
 from wiresum.plan.placement import parents_of
-from wiresum.plan.ways import links_of
+from wiresum.plan.stream import PlanStream
+from wiresum.plan.ways import NamedWays, links_of
 from wiresum.predict import PredictedStream, predict, streams
 from wiresum.predict.fluid import simulate
 from wiresum.predict.framing import header_bytes
@@ -72,33 +75,33 @@ class Shape:
 
     def of_worker(self, collective: str, *, is_root: bool) -> Traffic:
         """What crosses a worker's link: values or copies, exponents, barriers, with all headers; own parts stay."""
-        return _TRAFFIC[collective](self, is_root)
+        whole = Traffic(0, 0)
+        for part in PARTS.get(collective, (collective,)):
+            whole += self.agreement(part) + self.carried(part, is_root=is_root)
+        return whole
 
-    def _all_reduce(self, _is_root: bool) -> Traffic:
-        return self._sums(1, 1) + self._preamble(self._sum_bytes)
+    def agreement(self, collective: str) -> Traffic:
+        """What ranks agree by on a collective that is not of several: shapes, and the exponents of what is summed."""
+        return self._preamble(self._sum_bytes if collective in SUMS else 0)
 
-    def _reduce(self, is_root: bool) -> Traffic:
-        around = self._preamble(self._sum_bytes) + self._barriers(self._sum_bytes)
-        return self._sums(0, 1) + around if is_root else self._sums(1, 0) + around
+    def carried(self, collective: str, *, is_root: bool) -> Traffic:
+        """What crosses a worker's link beside that: values or copies, and barriers."""
+        own = 1 / self.workers
+        up, down = {
+            "all_reduce": (1.0, 1.0),
+            "reduce": (0.0, 1.0) if is_root else (1.0, 0.0),
+            "reduce_scatter": (1 - own, own),
+            "all_gather": (own, 1 - own),
+            "broadcast": (1.0, 0.0) if is_root else (0.0, 1.0),
+        }[collective]
+        content = self._sum_bytes if collective in SUMS else self._copy_bytes
+        whole = content + self._packets(content) * self.header_bytes
+        barriers = Traffic(0, 0) if collective == "all_reduce" else self._barriers(content)
+        return Traffic(up * whole, down * whole) + barriers
 
-    def _reduce_scatter(self, _is_root: bool) -> Traffic:
-        around = self._preamble(self._sum_bytes) + self._barriers(self._sum_bytes)
-        return self._sums(1 - self._own, self._own) + around
-
-    def _all_gather(self, _is_root: bool) -> Traffic:
-        return self._copies(self._own, 1 - self._own) + self._preamble() + self._barriers(self._copy_bytes)
-
-    def _broadcast(self, is_root: bool) -> Traffic:
-        around = self._preamble() + self._barriers(self._copy_bytes)
-        return self._copies(1, 0) + around if is_root else self._copies(0, 1) + around
-
-    def _pair(self, is_root: bool) -> Traffic:
-        return self._reduce_scatter(is_root) + self._all_gather(is_root)
-
-    @property
-    def _own(self) -> float:
-        """The fraction that is a worker's own."""
-        return 1 / self.workers
+    def of_share(self, share: float) -> Shape:
+        """What a stream carries of it that has this share."""
+        return replace(self, elements=round(share * self.elements))
 
     @property
     def _sum_bytes(self) -> int:
@@ -108,18 +111,8 @@ class Shape:
     def _copy_bytes(self) -> int:
         return self.elements * self.element_bytes
 
-    def _sums(self, up: float, down: float) -> Traffic:
-        """These fractions of all sums."""
-        whole = self._sum_bytes + self._packets(self._sum_bytes) * self.header_bytes
-        return Traffic(up * whole, down * whole)
-
-    def _copies(self, up: float, down: float) -> Traffic:
-        """These fractions of all copies."""
-        whole = self._copy_bytes + self._packets(self._copy_bytes) * self.header_bytes
-        return Traffic(up * whole, down * whole)
-
-    def _preamble(self, summed_bytes: int = 0) -> Traffic:
-        """Shapes, and the exponents of what is summed; the same both ways."""
+    def _preamble(self, summed_bytes: int) -> Traffic:
+        """The same both ways."""
         lanes = SHAPE_LANES * self.workers + self._packets(summed_bytes)
         count = self._packets(lanes * EXPONENT_BYTES) * (self.payload_bytes + self.header_bytes)
         return Traffic(count, count)
@@ -132,16 +125,22 @@ class Shape:
         return math.ceil(content_bytes / self.payload_bytes)
 
 
-_TRAFFIC: dict[str, Callable[[Shape, bool], Traffic]] = {
-    "all_reduce": Shape._all_reduce,
-    "reduce_scatter": Shape._reduce_scatter,
-    "all_gather": Shape._all_gather,
-    "pair": Shape._pair,
-    "broadcast": Shape._broadcast,
-    "reduce": Shape._reduce,
-}
 SUMS = ("all_reduce", "reduce_scatter", "reduce")
 """Without copies in the plan, all of these are an all-reduce on the wire."""
+PARTS = {"pair": ("reduce_scatter", "all_gather")}
+"""Collectives of those that are several at once."""
+
+
+class Exchange(NamedTuple):
+    """Flows of a collective in one stream: none is fed by another, and each worker has its own bytes.
+
+    Attributes:
+        stream: its tree, with the bytes of the busiest worker.
+        loads: bytes of each worker, up and down; empty where every edge carries all, both ways.
+    """
+
+    stream: PredictedStream
+    loads: Mapping[str, tuple[float, float]]
 
 
 def predict_collective(
@@ -159,10 +158,9 @@ def predict_collective(
     Raises:
         PlanError: the plan does not carry it, or as for `predict`.
     """
-    as_float32 = plan.job.as_float32(bytes, element_bytes)
     if is_all_reduce(plan, collective):
-        return predict(topology, plan, as_float32)
-    schedule = _shares(topology, plan, as_float32, shape_of(plan, bytes, element_bytes), collective)
+        return predict(topology, plan, plan.job.as_float32(bytes, element_bytes))
+    schedule = flows_of_collective(topology, plan, bytes, collective, element_bytes)
     return Prediction.of(schedule.flows, simulate(schedule.flows, schedule.capacities), schedule.capacities)
 
 
@@ -181,26 +179,53 @@ def is_all_reduce(plan: AggregationPlan, collective: str) -> bool:
     return collective == "all_reduce" or not has_copies
 
 
-def exchange_star(plan: AggregationPlan, bytes: int) -> PredictedStream:
-    """Where workers that do not all give and take meet, also where all-reduces go up trees or to several servers.
+def exchanges(plan: AggregationPlan, shape: Shape, collective: str) -> Iterator[Exchange]:
+    """Where workers that do not all give and take meet, also where all-reduces go up trees; the root is rank 0.
+
+    The first is the agreement, which goes where that of all-reduces does.
 
     Args:
         plan: one with copies.
-        bytes: of float32. The stream is as if an all-reduce of them took it.
+        shape: of the tensor.
+        collective: one that is no all-reduce.
     """
-    carrier = next(stream for stream in plan.streams if stream.is_exchange)
-    dense = streams(plan, bytes)
-    return dense[0]._replace(
-        parents=parents_of(plan, carrier),
-        wire_bytes=sum(stream.wire_bytes for stream in dense),
-        links=links_of(plan, carrier),
-    )
+    parts = PARTS.get(collective, (collective,))
+    agreement = next(stream for stream in plan.streams if stream.role == "exponents")
+    bytes = sum(shape.agreement(part).up for part in parts)
+    yield Exchange(_predicted(plan, agreement, bytes, lockstep=True), {})
+    for part in parts:
+        for stream, share in carriers(plan, "parts" if part in SUMS else "copies"):
+            shared = shape.of_share(share)
+            traffic = {w.name: shared.carried(part, is_root=w.rank == 0) for w in plan.workers}
+            loads = {name: (one.up, one.down) for name, one in traffic.items()}
+            most = max(max(load) for load in loads.values())
+            yield Exchange(_predicted(plan, stream, most, lockstep=False), loads)
 
 
-def worker_loads(plan: AggregationPlan, shape: Shape, collective: str) -> dict[str, tuple[float, float]]:
-    """Bytes of each worker, up and down, of a collective whose root is rank 0."""
-    traffic = {worker.name: shape.of_worker(collective, is_root=worker.rank == 0) for worker in plan.workers}
-    return {name: (one.up, one.down) for name, one in traffic.items()}
+def _predicted(plan: AggregationPlan, stream: PlanStream, bytes: float, *, lockstep: bool) -> PredictedStream:
+    return PredictedStream(stream.name, parents_of(plan, stream), lockstep, bytes, links_of(plan, stream))
+
+
+def flows_of_collective(
+    topology: Topology, plan: AggregationPlan, bytes: int, collective: str, element_bytes: int = FLOAT32_BYTES
+) -> Schedule:
+    """The flows of a collective that is no all-reduce, with the capacities that they share.
+
+    Arguments and errors as for `predict_collective`.
+    """
+    as_float32 = plan.job.as_float32(bytes, element_bytes)
+    factor = sum(stream.wire_bytes for stream in streams(plan, as_float32)) / as_float32
+    schedule, ways = Schedule(RoutedTopology(topology)), NamedWays(topology)
+    for stream, loads in exchanges(plan, shape_of(plan, bytes, element_bytes), collective):
+        routes = ways.routes(stream.links)
+        if loads:
+            schedule.add_shares(stream.parents, loads, stream=stream.name, adding_factor=factor, routes=routes)
+            continue
+        schedule.add_tree(
+            stream.parents, stream.wire_bytes, starts={}, stream=stream.name, lockstep=stream.lockstep,
+            adding_factor=factor, routes=routes,
+        )  # fmt: skip
+    return schedule
 
 
 def shape_of(plan: AggregationPlan, bytes: int, element_bytes: int = FLOAT32_BYTES) -> Shape:
@@ -208,11 +233,3 @@ def shape_of(plan: AggregationPlan, bytes: int, element_bytes: int = FLOAT32_BYT
     job, lane = plan.job, lane_bytes(plan.job.lanes, element_bytes)
     elements = bytes // element_bytes
     return Shape(elements, element_bytes, len(plan.workers), job.payload_bytes, lane, header_bytes(plan))
-
-
-def _shares(topology: Topology, plan: AggregationPlan, bytes: int, shape: Shape, collective: str) -> Schedule:
-    """The flows of a collective in which workers do not all send and take everything."""
-    schedule, star = Schedule(RoutedTopology(topology)), exchange_star(plan, bytes)
-    loads = worker_loads(plan, shape, collective)
-    schedule.add_shares(star.parents, loads, stream=star.name, adding_factor=star.wire_bytes / bytes)
-    return schedule

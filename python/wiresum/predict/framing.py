@@ -11,7 +11,7 @@ IP_BYTES = {4: wire.IPV4_LEN, 6: wire.IPV6_LEN}
 
 
 def wire_bytes(plan: AggregationPlan, stream: PlanStream, gradient_bytes: int) -> int:
-    """Bytes of a stream on each link that it crosses, Ethernet, IP, UDP and Wiresum headers included.
+    """Bytes of a stream of an all-reduce on each link that it crosses, Ethernet, IP, UDP and Wiresum headers included.
 
     Counted as Linux does: 14 bytes of Ethernet, no preamble, check or gap.
 
@@ -20,6 +20,8 @@ def wire_bytes(plan: AggregationPlan, stream: PlanStream, gradient_bytes: int) -
         stream: one of its streams.
         gradient_bytes: bytes of float32 in the whole collective.
     """
+    if stream.is_exchange:
+        return 0
     if stream.role == "exponents":
         packets = _exponent_packets(plan, gradient_bytes)
         return packets * (header_bytes(plan) + plan.job.payload_bytes)

@@ -65,7 +65,13 @@ class Schedule:
             self._add_results(tree, uploads, routes)
 
     def add_shares(
-        self, parents: Parents, loads: Mapping[str, tuple[float, float]], *, stream: str, adding_factor: float
+        self,
+        parents: Parents,
+        loads: Mapping[str, tuple[float, float]],
+        *,
+        stream: str,
+        adding_factor: float,
+        routes: Routes | None = None,
     ) -> None:
         """Adds the flows of a collective whose workers send and take different amounts; ways do not wait.
 
@@ -74,6 +80,7 @@ class Schedule:
             loads: bytes of each worker, up and down.
             stream: its name.
             adding_factor: as for `add_tree`.
+            routes: as for `add_tree`.
 
         Raises:
             PlanError: as for `add_tree`.
@@ -81,9 +88,9 @@ class Schedule:
         self._declare_adding(parents, adding_factor)
         for child, parent in Tree(parents).edges:
             up, down = loads[child]
-            path = (*self.network.path(child, parent), Capacity.of_adding(parent))
+            path = (*self.network.path(child, parent, routes), Capacity.of_adding(parent))
             self._add(Flow(stream, "gradient", child, parent, path, up))
-            self._add(Flow(stream, "result", parent, child, self.network.path(parent, child), down))
+            self._add(Flow(stream, "result", parent, child, self.network.path(parent, child, routes), down))
 
     def _add_results(self, tree: "Tree", uploads: Mapping[str, int], routes: Routes | None) -> None:
         """A node passes on what it gets; the root what all of its children have sent."""
@@ -101,11 +108,15 @@ class Schedule:
 
     def bound_seconds(self) -> float:
         """What the busiest capacity needs on its own: no schedule of these flows is quicker."""
+        return max(self.busy_seconds().values(), default=0.0)
+
+    def busy_seconds(self) -> dict[Capacity, float]:
+        """What each capacity needs on its own."""
         busy = dict.fromkeys(self.capacities, 0.0)
         for flow in self.flows:
             for capacity in flow.path:
                 busy[capacity] += flow.wire_bytes * 8 / self.capacities[capacity]
-        return max(busy.values(), default=0.0)
+        return busy
 
     def _add(self, flow: Flow) -> int:
         self.flows.append(flow)

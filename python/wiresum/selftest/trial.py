@@ -130,5 +130,6 @@ class _Seats:
     def _elements(self, packets: int) -> int:
         """Values of which every stream carries so many packets at least."""
         per_packet = self._plan.job.packet_values * 4 // self._plan.job.value_bytes
-        least = min(stream.share for stream in self._plan.streams if stream.share > 0)
+        values = [stream for stream in self._plan.streams if stream.role == "values"]
+        least = min(stream.share for stream in values if stream.share > 0)
         return max(1, min(ceil(packets * per_packet / least), MAX_ELEMENTS))

@@ -14,7 +14,7 @@ from wiresum.plan.assignment.wiring import unlimited
 from wiresum.planners import SWITCH_PLANNERS, assign
 from wiresum.planners import plan as make_plan
 from wiresum.predict import PredictedStream, streams
-from wiresum.predict.collectives import exchange_star, is_all_reduce, shape_of, worker_loads
+from wiresum.predict.collectives import PARTS, exchanges, is_all_reduce, shape_of
 from wiresum.predict.hosts import HostProfile, limit_of_threads
 from wiresum.predict.schedule import Tree
 from wiresum.schedule.model import Timetable
@@ -32,10 +32,8 @@ from wiresum.turns.sharing import GRADIENT_PART
 
 LoadTopology = Callable[[str], Topology]
 """A topology by its name or path, as the command line knows them."""
-Load = tuple[float, float]
-"""Bytes of a worker's link, up and down."""
-PARTS = {"pair": ["reduce_scatter", "all_gather"]}
-"""What is more than one collective."""
+Loads = Mapping[str, tuple[float, float]]
+"""Bytes of each worker's link, up and down."""
 
 
 def resolve(file: ScenarioFile, load: LoadTopology, timeline: bool = False) -> str:
@@ -330,35 +328,32 @@ class _Resolver:
             problem = f"upload_only: only all-reduces end at their roots, not {job.collective}; remove one of the two"
             raise self.file.error(("job", index, "upload_only"), problem)
         is_switched = plan.fabric is not None or (job.plan is None and job.planner in SWITCH_PLANNERS)
-        shares = self._shares(index, job, plan)
-        flows = [exchange_star(plan, job.bytes)] if shares else streams(plan, job.bytes)
+        flows = self._flows(index, job, plan)
         if is_switched:
-            flows = switched(job, plan, flows)
+            flows = [(stream, {}) for stream in switched(job, plan, [stream for stream, _ in flows])]
         return {
             "name": job.name,
             "plan": plan.model_dump(mode="json", exclude_none=True, exclude={"solution"}),
             "bytes": job.bytes,
-            "collectives": PARTS.get(job.collective, [job.collective]),
+            "collectives": list(PARTS.get(job.collective, (job.collective,))),
             "rounds": job.rounds,
             "workers": job.times(names),
-            "streams": [self._stream(index, stream, shares, is_copied=is_switched) for stream in flows],
+            "streams": [self._stream(index, stream, loads, is_copied=is_switched) for stream, loads in flows],
             "barrier": not is_switched and plan.job.waits_for_all,
             "upload_only": job.upload_only,
         }  # fmt: skip
 
-    def _shares(self, index: int, job: ScenarioJob, plan: AggregationPlan) -> Mapping[str, Load]:
-        """Bytes of each worker, up and down, where workers send and take different amounts."""
+    def _flows(self, index: int, job: ScenarioJob, plan: AggregationPlan) -> list[tuple[PredictedStream, Loads]]:
+        """Streams, with the bytes of each worker where workers send and take different amounts."""
         try:
             if is_all_reduce(plan, job.collective):
-                return {}
+                return [(stream, {}) for stream in streams(plan, job.bytes)]
         except PlanError as bad:
             remedy = "; in a scenario, `copies = true` gives the planner's plan copies" if job.plan is None else ""
             raise self.file.error(("job", index, "collective"), f"job {job.name}: {bad}{remedy}") from None
-        return worker_loads(plan, shape_of(plan, job.bytes), job.collective)
+        return [(one.stream, one.loads) for one in exchanges(plan, shape_of(plan, job.bytes), job.collective)]
 
-    def _stream(
-        self, index: int, stream: PredictedStream, loads: Mapping[str, Load], *, is_copied: bool
-    ) -> dict[str, Any]:
+    def _stream(self, index: int, stream: PredictedStream, loads: Loads, *, is_copied: bool) -> dict[str, Any]:
         try:
             ways = arcs(self.topology, stream.links)
         except PlanError as bad:
