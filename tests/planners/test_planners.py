@@ -79,7 +79,12 @@ def test_copies_fit_any_window(more):
 @pytest.mark.parametrize(
     ("topology", "job", "planner", "what"),
     [
-        (star(65), Job(copies=True), "direct", "job.copies: one server copies for all of the 65 workers"),
+        (
+            star(65),
+            Job(copies=True),
+            "direct",
+            "job.copies: each server that copies has a seat for every worker, 64 at most, and there are 65",
+        ),
         (star(2), Job(copies=True, sealed=True), "direct", "job.sealed"),
         (star(2), Job(copies=True, proven=True), "direct", "job.proven"),
         (star(2), Job(copies=True, codec="fixed:1e6"), "direct", "job.codec"),
@@ -94,24 +99,16 @@ def test_what_cannot_go_with_copies_is_refused_by_name(topology, job, planner, w
 
 def test_auto_takes_what_can_carry_copies():
     exchanges = [stream for stream in plan(xagg(), Job(copies=True), planner="auto").streams if stream.is_exchange]
-    assert [stream.role for stream in exchanges[:2]] == ["parts", "copies"]
+    assert {stream.role for stream in exchanges} == {"parts", "copies", "acknowledgements"}
     assert {len(stream.places) for stream in exchanges} == {1}
-
-
-def test_what_a_tree_exchanges_goes_straight_to_its_root():
-    made = plan(xagg(), Job(copies=True), planner="xagg")
-    exchanges = [stream for stream in made.streams if stream.is_exchange]
-    assert len(exchanges) == 4
-    for stream in exchanges:
-        assert [place.node for place in stream.places] == [made.streams[1].root]
-        assert [(leg.child.worker, leg.parent) for leg in stream.legs] == [(rank, stream.root) for rank in range(7)]
 
 
 def test_copies_that_are_slower_than_none_are_told():
     job = Job(copies=True, gradient_bytes=25_000_000)
     assert slow_copies(star(4), job, plan(star(4), job)) == ""
-    made = plan(xagg(), job, planner="xagg")
-    told = "copies by PS: a reduce-scatter beside an all-gather of 25 MB is predicted to take 1.442 s, and 1.2"
+    assert slow_copies(xagg(), job, plan(xagg(), job, planner="xagg")) == ""
+    made = plan(xagg(), job.model_copy(update={"copy_servers": 1}), planner="xagg")
+    told = "copies by PS: a reduce-scatter beside an all-gather of 25 MB is predicted to take 1.441 s, and 1.2"
     assert slow_copies(xagg(), job, made).startswith(told)
 
 

@@ -10,6 +10,7 @@ from wiresum.cli.main import app
 from wiresum.cli.simulate import load
 from wiresum.errors import SimulationError
 from wiresum.plan.choices import COLLECTIVES
+from wiresum.plan.exchanges import servers_of
 from wiresum.plan.job import Job
 from wiresum.planners import plan
 from wiresum.predict import predict
@@ -37,6 +38,8 @@ TOLERANCE = 0.04
 """What flows leave out: delay, the preamble's round trip, the first packet's way."""
 COLLECTIVE_TOLERANCE = 0.1
 """Barriers and their round trips as well."""
+SERVERS_TOLERANCE = 0.25
+"""What is exchanged both ways over the links of servers, and queues there, too."""
 
 
 @pytest.fixture
@@ -73,6 +76,26 @@ def test_collectives_in_packets_flows_and_the_prediction_agree(scenario, collect
     assert flows.seconds_of("job")[-1] <= packets.seconds_of("job")[-1] * 1.001
     assert packets.seconds_of("job")[-1] == pytest.approx(predicted, rel=COLLECTIVE_TOLERANCE)
     assert packets.end["checked_values"] > 0
+
+
+@pytest.mark.parametrize("collective", ["reduce_scatter", "all_gather", "pair", "broadcast"])
+def test_what_several_servers_exchange_in_packets_flows_and_the_prediction_agrees(scenario, collective):
+    topology = "servers:workers=4,servers=3,rate=1gbit"
+    changes = {
+        "topology": topology, "job.0.collective": collective, "job.0.copies": True, "job.0.bytes": 4 * BYTES,
+        "job.0.planner": "byteps", "check_sums": True,
+    }  # fmt: skip
+    packets, flows = (simulated(scenario, fidelity=fidelity, **changes) for fidelity in ("packets", "flows"))
+    made = plan(load(topology), Job(copies=True), planner="byteps")
+    assert len(servers_of(made)) == 3
+    predicted = predict_collective(load(topology), made, 4 * BYTES, collective).seconds
+    assert flows.seconds_of("job")[-1] == pytest.approx(predicted, rel=1e-6)
+    assert flows.seconds_of("job")[-1] <= packets.seconds_of("job")[-1] * 1.001
+    assert packets.seconds_of("job")[-1] == pytest.approx(predicted, rel=SERVERS_TOLERANCE)
+    alone = predict_collective(
+        load(topology), plan(load(topology), Job(copies=True, copy_servers=1), planner="byteps"), 4 * BYTES, collective
+    ).seconds
+    assert packets.seconds_of("job")[-1] < alone
 
 
 def test_sums_without_copies_are_an_all_reduce_on_the_wire(scenario):

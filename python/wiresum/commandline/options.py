@@ -202,9 +202,17 @@ class JobOptions:
         bool,
         typer.Option(
             "--copies",
-            help="Carry all_gather and broadcast, too, and of a reduce_scatter each rank's part, by one server",
+            help="Carry all_gather and broadcast, too, and of a reduce_scatter each rank's part, at servers",
         ),
     ] = False
+    copy_servers: Annotated[
+        int | None,
+        typer.Option(
+            "--copy-servers",
+            min=1,
+            help="Most servers that --copies goes through [default: as many as make a step of FSDP2 quicker]",
+        ),
+    ] = None
     mesh: Annotated[
         tuple[int, ...] | None,
         typer.Option("--mesh", help="Mesh of the workers, as 2x4: its rows and columns sum by themselves (HSDP)"),

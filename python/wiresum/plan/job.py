@@ -55,7 +55,8 @@ class Job(Document):
         sealed: whether sums are sealed: nodes learn nothing of the values, and what they change is found.
         proven: whether values carry proofs: who reads packets and forges addresses changes no sum.
         copies: whether the plan has streams for copies (all_gather, broadcast), and for sums that one rank takes each
-            (reduce_scatter, reduce): they meet at the root. For servers only.
+            (reduce_scatter, reduce). For servers only.
+        copy_servers: most servers that these go through; as many as make a step of FSDP2 quicker where absent.
         mesh: sizes of the axes of a mesh of all workers, whose rows and columns are groups that sum by themselves.
         groups: more of them, by rank.
         threads: of each rank, which share the work on large tensors.
@@ -77,6 +78,7 @@ class Job(Document):
     sealed: bool = False
     proven: bool = False
     copies: bool = False
+    copy_servers: Annotated[int, Field(ge=1)] | None = None
     mesh: tuple[int, ...] | None = None
     groups: list[list[int]] | None = None
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] = 1

@@ -89,7 +89,9 @@ def plan(topology: Topology, job: Job, options: PlanOptions | None = None, plann
     name = spelled(planner)
     if name not in PLANNERS:
         raise PlanError(f"there is no planner {planner}; {remedy(planner, PLANNERS)}")
-    return PLANNERS[name](topology.with_addresses(), job, options or PlanOptions())
+    there = topology.with_addresses()
+    made = PLANNERS[name](there, job, options or PlanOptions())
+    return _spread(there, job, made) if job.copies else made
 
 
 def assign(topology: Topology, job: Job, options: PlanOptions | None = None, planner: str = "ps") -> Assignment:
@@ -125,6 +127,12 @@ def _assigned(name: str, topology: Topology, job: Job, options: PlanOptions) -> 
     instance = Instance.of(topology, job)
     left_s = max(LEAST_S, options.time_limit_s - (time.monotonic() - began_s))
     return SWITCH_PLANNERS[name](instance, options.model_copy(update={"time_limit_s": left_s}))
+
+
+def _spread(topology: Topology, job: Job, made: AggregationPlan) -> AggregationPlan:
+    from wiresum.planners.copies import spread
+
+    return spread(topology, job, made)
 
 
 def _plan_trees(name: str, topology: Topology, job: Job, options: PlanOptions) -> AggregationPlan:

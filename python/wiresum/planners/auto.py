@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from wiresum import wire
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.exchanges import servers_of
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.plan.placement import participants
@@ -99,7 +100,7 @@ def quicker_ring_s(topology: Topology, job: Job, plan_s: float) -> float | None:
 def slow_copies(topology: Topology, job: Job, plan: AggregationPlan) -> str:
     """What to tell users of a plan whose copies cost FSDP2 more time than they save.
 
-    One server sends each share to each worker; a ring without Wiresum loads all links alike.
+    A few servers send each share to each worker; a ring without Wiresum loads all links alike.
 
     Args:
         topology: where the plan's nodes and workers are.
@@ -118,12 +119,11 @@ def slow_copies(topology: Topology, job: Job, plan: AggregationPlan) -> str:
     without_s = predict(topology, plan, size).seconds + _ring_s(topology, job) / 2
     if without_s >= copies_s * (1 - TIE):
         return ""
-    root = next(stream.root for stream in plan.streams if stream.is_exchange)
-    server = next(node.name for node in plan.nodes if node.id == root)
+    servers = " and ".join(servers_of(plan))
     return (
-        f"copies by {server}: a reduce-scatter beside an all-gather of {size / 1e6:g} MB is predicted to take "
+        f"copies by {servers}: a reduce-scatter beside an all-gather of {size / 1e6:g} MB is predicted to take "
         f"{copies_s:.4g} s, and {without_s:.4g} s where Gloo gathers; "
-        f"leave out --copies, or make {server}'s links faster"
+        f"leave out --copies, or make the links of {servers} faster"
     )
 
 
