@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from wiresum.bench.collectives.command import Options
-from wiresum.bench.collectives.measure import shape_of, to_report
+from wiresum.bench.collectives.measure import cases, shape_of, to_report
 from wiresum.errors import TestbedError
 from wiresum.plan.choices import COLLECTIVES
 from wiresum.plan.job import Job
@@ -57,7 +57,7 @@ def test_ratios_are_named_by_collective():
         {"collective": "pair", "backend": backend, "seconds": seconds, "bytes_up": up, "bytes_down": 2 * up}
         for backend, seconds, up in (("wiresum", 2 * limit, 7), ("gloo", 5 * limit, 9))
     ]
-    report = to_report(options, SHAPE, runs, [])
+    report = to_report(options, {"wiresum": {"pair": limit}}, runs, [])
     assert {ratio.name: pytest.approx(ratio.value) for ratio in report.ratios} == {
         "pair: wiresum / limit": 2, "pair: gloo / wiresum": 2.5
     }  # fmt: skip
@@ -66,6 +66,26 @@ def test_ratios_are_named_by_collective():
         "collective": "pair", "backend": "wiresum", "dtype": "float32", "bytes_up": 7, "bytes_down": 14
     }  # fmt: skip
     assert ours["limit_seconds"] == pytest.approx(limit)
+
+
+def test_servers_exchange_alone_and_together():
+    options = Options(workers=4, servers=4, rate_bps=200e6, size_bytes=10_000_000, collectives=("pair",))
+    job = Job(copies=True, gradient_bytes=options.size_bytes)
+    alone, together = cases(options, job, shape_of(options, job))
+    assert [case.name for case in (alone, together)] == ["wiresum by 1 of 4", "wiresum by 4 of 4"]
+    # One link carries what four workers exchange; four carry a quarter each.
+    assert alone.limits["pair"] == pytest.approx(4 * together.limits["pair"], rel=0.01)
+    seconds = {alone.name: 4.0, together.name: 1.0, "gloo": 2.0}
+    runs = [
+        {"collective": "pair", "backend": name, "seconds": value, "bytes_up": 1, "bytes_down": 1}
+        for name, value in seconds.items()
+    ]
+    report = to_report(options, {case.name: case.limits for case in (alone, together)}, runs, [])
+    assert [(ratio.name, ratio.value) for ratio in report.ratios if "limit" not in ratio.name] == [
+        ("pair: gloo / wiresum by 1 of 4", 0.5),
+        ("pair: wiresum by 1 of 4 / wiresum by 4 of 4", 4.0),
+        ("pair: gloo / wiresum by 4 of 4", 2.0),
+    ]
 
 
 def test_every_collective_has_a_limit():

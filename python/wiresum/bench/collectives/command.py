@@ -7,6 +7,7 @@ import typer
 
 from wiresum.bench.command import Output, RunsOption, command, limited, measuring, one_of, show, suitable_engine
 from wiresum.commandline import options
+from wiresum.commandline.console import note
 from wiresum.commandline.groups import repeated, text
 from wiresum.commandline.quantities import parse_size
 from wiresum.plan.choices import COLLECTIVES, ElementType, Engine
@@ -17,6 +18,7 @@ class Options:
     """What to measure, on which links.
 
     Attributes:
+        servers: around a switch that only forwards; none: the switch sums.
         warmups: rounds of all collectives through all backends before those that are measured.
     """
 
@@ -36,6 +38,14 @@ class Options:
     against: Annotated[tuple[str, ...], typer.Option("--against", help="Rival, a backend; repeatable")] = repeated(
         "gloo"
     )
+    servers: Annotated[
+        int,
+        typer.Option(
+            "--servers",
+            min=0,
+            help="Number of hosts that sum, with the workers' links: one exchanges, then all; 0: the switch sums",
+        ),
+    ] = 0
     repeats: RunsOption = 7
     warmups: int = 1
     lanes: options.LanesOption = "auto"
@@ -49,6 +59,8 @@ class Options:
         "collectives-4": "--workers 4 --rate 500mbit",
         "collectives-8": "--workers 8 --rate 250mbit",
         "collectives-4-bfloat16": "--workers 4 --rate 250mbit --size 12.5MB --dtype bfloat16",
+        "collectives-servers": "--workers 4 --servers 4 --rate 200mbit --size 10MB --collective reduce_scatter "
+        "--collective all_gather --collective pair",
     },
     quick="--workers 2 --size 1MB --runs 1",
 )
@@ -60,5 +72,5 @@ def collectives(chosen: Options, *, output: Output) -> None:
         one_of(name, COLLECTIVES, "--collective")
     links = f"{chosen.workers} workers at {chosen.rate_bps / 1e6:g} Mbit/s"
     with measuring(f"{links}: {', '.join(chosen.collectives)}", output):
-        report = benchmark.measure(chosen)
+        report = benchmark.measure(chosen, note)
     show(report, output)
