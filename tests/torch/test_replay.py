@@ -15,7 +15,12 @@ from world import Failure, World
 
 import torch
 from wiresum.deploy.deployment import Deployment
+from wiresum.deploy.hosts import ThisHost, on_loopback
+from wiresum.plan.exchanges import servers_of
 from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.topology.generators.xagg import xagg
 from wiresum.torch import eight_bits, explain, report
 
 RANKS = 3
@@ -208,12 +213,39 @@ def other_kinds() -> None:
 
 
 def test_every_kind_is_repeated(tmp_path: Path) -> None:
-    from wiresum.plan.job import Job
-
     with aggregator(tmp_path, RANKS, Job(values_per_packet=352, copies=True)) as node, three(node) as world:
         world.run(other_kinds)
         node.daemon("switch").kill()
         world.run(other_kinds)
+
+
+def gather_until(reason: str) -> int:
+    """Gathers until all ranks' copies come from there; returns how often."""
+    size, rank = dist.get_world_size(), dist.get_rank()
+    for count in range(10_000):
+        whole = torch.empty(size * 1000)
+        work = dist.all_gather_into_tensor(whole, torch.full((1000,), float(rank)), async_op=True)
+        work.wait()
+        assert torch.equal(whole, torch.arange(size).repeat_interleave(1000).float())
+        if str(explain(work)) == reason:
+            return count
+    raise AssertionError(f"no copy was {reason}")
+
+
+def test_a_server_below_the_root_that_exchanges_is_left_and_returned_to(tmp_path: Path) -> None:
+    """Sums would go round it; what is exchanged does not."""
+    job = Job(values_per_packet=352, copies=True, workers=["W1", "W2", "W7"])
+    made = plan(xagg(), job, PlanOptions(engine="udp"))
+    assert servers_of(made).keys() == {"PS", "S1"}
+    with Deployment(ThisHost(tmp_path), on_loopback(made)) as nodes, three(nodes) as world:
+        assert world.run(gather_until, "copied") == [0] * RANKS
+        nodes.daemon("S1").kill()
+        world.run(other_kinds)
+        assert world.run(switches) == [(1, 0)] * RANKS
+        nodes.revive("S1")
+        assert len(set(world.run(gather_until, "copied"))) == 1
+        world.run(other_kinds)
+        assert world.run(switches) == [(1, 1)] * RANKS
 
 
 def test_without_replay_a_dead_aggregator_ends_the_job(node: Deployment) -> None:
