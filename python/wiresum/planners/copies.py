@@ -52,7 +52,8 @@ def spread(topology: Topology, job: Job, plan: AggregationPlan) -> AggregationPl
         >>> from wiresum.plan.exchanges import servers_of
         >>> from wiresum.planners import plan
         >>> from wiresum.topology.generators.servers import servers
-        >>> servers_of(plan(servers(workers=4, servers=2), Job(copies=True), planner="forest"))
+        >>> made = plan(servers(workers=4, servers=2), Job(copies=True), planner="byteps")
+        >>> {name: round(share, 2) for name, share in servers_of(made).items()}
         {'s0': 0.5, 's1': 0.5}
     """
     if len(plan.nodes) == 1:
