@@ -245,7 +245,9 @@ def test_secrets_are_random():
     assert Job().secret != Job().secret
 
 
-@pytest.mark.parametrize("field", [{"secret": "x"}, {"window": 0}, {"policy": "lru"}, {"mtu_bytes": 100}])
+@pytest.mark.parametrize(
+    "field", [{"secret": "x"}, {"window": 0}, {"policy": "lru"}, {"mtu_bytes": 100}, {"copy_servers": 2}]
+)
 def test_a_job_that_cannot_be_is_refused(field):
     with pytest.raises(ValidationError):
         Job(**field)

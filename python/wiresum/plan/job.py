@@ -89,11 +89,13 @@ class Job(Document):
     sub_models: Annotated[list[JobSubModel], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
-    def _gradient_fits(self) -> Self:
+    def _fits(self) -> Self:
         if self.policy == "cache" and self.slots is None and self.fragments > MAX_SLOTS:
             raise ValueError(
                 f"gradient_bytes: {self.fragments} fragments exceed {MAX_SLOTS} slots; use the policy `pool`"
             )
+        if self.copy_servers is not None and not self.copies:
+            raise ValueError("copy_servers: nothing is copied; ask for `copies`, too, or leave it out")
         return self
 
     @property

@@ -92,4 +92,23 @@ mod tests {
         assert_eq!(split(10, &[0.5, 0.5]), [0..5, 5..10]);
         assert_eq!(split(10, &[0.0])[0], 0..10, "the only stream carries all");
     }
+
+    /// For any shares: every place has one stream, and a stream has its share to within a place.
+    #[test]
+    fn streams_have_their_shares_of_any_round() {
+        let weights = (0..5u32.pow(4)).map(|code| [1, 5, 25, 125].map(|digit| code / digit % 5));
+        for weights in weights.filter(|weights| weights.iter().any(|weight| *weight > 0)) {
+            let whole: u32 = weights.iter().sum();
+            let shares = weights.map(|weight| f64::from(weight) / f64::from(whole));
+            for places in [0, 1, 2, 3, 7, 64, 1001] {
+                let parts = split(places, &shares);
+                let all: Vec<u32> = parts.iter().cloned().flatten().collect();
+                assert_eq!(all, (0..places).collect::<Vec<_>>(), "{shares:?}");
+                for (part, share) in parts.iter().zip(shares) {
+                    let exact = share * f64::from(places);
+                    assert!((f64::from(part.len() as u32) - exact).abs() <= 1.0, "{shares:?}");
+                }
+            }
+        }
+    }
 }
