@@ -56,6 +56,8 @@ class Options:
 
     Attributes:
         mesh: of the ranks; all workers in one row where absent.
+        servers: around a switch that only forwards; none: the switch sums.
+        copy_servers: most of these that exchange; as many as the planner takes where absent.
         warmups: runs of each training before those that are measured; in the first `overlap` learns the order.
     """
 
@@ -72,6 +74,13 @@ class Options:
         tuple[int, int] | None,
         typer.Option("--mesh", help="Mesh of the workers: 4 shards, or 2x4 for 2 replicas of 4 shards each (HSDP)"),
     ] = read(None, Reading(str | None, None, lambda given: given and parse_mesh(given)))
+    servers: Annotated[
+        int,
+        typer.Option("--servers", min=0, help="Number of hosts that sum, with the workers' links; 0: the switch sums"),
+    ] = 0
+    copy_servers: Annotated[
+        int | None, typer.Option("--copy-servers", min=1, help="Most of the --servers that exchange [default: all]")
+    ] = None
     dtype: Annotated[
         Dtype,
         typer.Option("--dtype", help="Type of parameters and gradients on their way; bfloat16 is mixed precision"),

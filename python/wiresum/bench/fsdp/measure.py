@@ -98,7 +98,9 @@ def to_report(options: Options, block: Shape, runs: list[dict[str, Any]], notes:
         "steps": options.steps,
         "lanes": options.lanes,
         "engine": options.engine,
-        "topology": "star in network namespaces, shaped by tbf",
+        "servers": options.servers,
+        "copy_servers": options.copy_servers,
+        "topology": f"{'servers' if options.servers else 'star'} in network namespaces, shaped by tbf",
     }
     return Report("fsdp", parameters, results, list(_ratios(results)), notes=notes)
 
