@@ -9,6 +9,7 @@ from pydantic import Field
 
 from wiresum import wire
 from wiresum.adjust.bottleneck import relieved_seconds
+from wiresum.adjust.exchanges import dense, exchanging
 from wiresum.adjust.mending import mend
 from wiresum.document import Document
 from wiresum.errors import PlanError
@@ -77,7 +78,7 @@ def adjust(plan: AggregationPlan, topology: Topology, loads: Mapping[str, Load] 
     What a failed server or link leaves without a parent is hung up again first (`replanning.mending`).
     A server that breaks the memory rule or has no idle core is left. One whose loss makes the predicted all-reduce at
     least 10 % quicker is left, too. Its children go to its parent, or all to a free server, whichever is predicted to
-    be quicker; the root can only be replaced.
+    be quicker; the root can only be replaced. What a server exchanged that is left is shared by the others that do.
 
     A changed plan has another digest, so all its nodes and workers need it: between two rounds, workers leave their
     group, the aggregators get the new plan, and the workers join again, as a new incarnation of the job.
@@ -94,7 +95,7 @@ def adjust(plan: AggregationPlan, topology: Topology, loads: Mapping[str, Load] 
     if plan.sparse is not None:
         raise PlanError("the plan has tables, whose rows do not move with a plan; plan again, or adjust a dense plan")
     now = with_loads(topology.with_addresses(), loads or {})
-    changed, reasons = mend(plan, now)
+    changed, reasons = mend(dense(plan), now)
     problems = {node.name: _problem(changed, now, node.name) for node in changed.nodes}
     must = [name for name, problem in problems.items() if problem]
     for name in must:  # before times are compared
@@ -106,6 +107,8 @@ def adjust(plan: AggregationPlan, topology: Topology, loads: Mapping[str, Load] 
             if found is not None:
                 changed, reason = found
                 reasons.append(f"{name} {reason}")
+    changed, left = exchanging(plan, changed, now)
+    reasons += left
     if not reasons:
         return Adjustment(plan)
     note = f"{plan.planner}; adjusted: " + "; ".join(reason.split(";")[0] for reason in reasons)
@@ -261,7 +264,8 @@ def _free_servers(place: _Place, neighbours: Sequence[str]) -> list[str]:
 
 def _moves(before: AggregationPlan, after: AggregationPlan) -> list[Move]:
     moves: list[Move] = []
-    for old, new in zip(before.streams, after.streams, strict=True):
-        was, now = parents_of(before, old), parents_of(after, new)
+    kept = {stream.id: stream for stream in after.streams}
+    for old in (stream for stream in before.streams if stream.id in kept):
+        was, now = parents_of(before, old), parents_of(after, kept[old.id])
         moves += [Move(name, was.get(name), parent) for name, parent in now.items() if was.get(name) != parent]
     return list(dict.fromkeys(moves))
