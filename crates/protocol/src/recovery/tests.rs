@@ -4,6 +4,7 @@ use wiresum_wire::control::{set_word, status};
 
 use super::*;
 use crate::Plan;
+use crate::plan::Policy;
 
 const FIRST: FragmentId = FragmentId(u32::MAX - 1);
 const SLOTS: u32 = 256;
@@ -87,4 +88,29 @@ fn what_is_only_given_is_asked_about_once_nothing_more_can_be_sent() {
     assert_eq!(recovery.next_probe(true, NOW), None, "more will be sent");
     let last = recovery.next_probe(false, NOW).map(|probe| probe.first);
     assert_eq!(last, Some(at(40)), "nobody else tells that the node has it");
+}
+
+/// A status that says of all its positions that the node holds them.
+fn held(probe: &Probe) -> Vec<u8> {
+    let mut payload = vec![0; 4 * status::WORDS];
+    set_word(&mut payload, status::ECHO_WORD, probe.echo);
+    (0..32).for_each(|index| set_word(&mut payload, status::HELD_WORD + index, u32::MAX));
+    payload
+}
+
+/// A question is about a window of positions. What is given beyond it is not lost, and nothing else tells that it is held.
+#[test]
+fn what_the_last_question_did_not_cover_is_asked_about_at_once() {
+    let plan = Plan::from_json(include_str!("../../tests/plans/tree.json")).expect("valid");
+    let stream = PlanStream { policy: Policy::Cache, window: 8, ..plan.streams[1].clone() };
+    let mut recovery = Recovery::new(&stream.with_slots(SLOTS), FIRST);
+    (0..13).for_each(|index| recovery.note_given(at(index), NOW));
+    for first in [0, 8] {
+        let probe = recovery.next_probe(false, NOW).expect("a question");
+        assert_eq!(probe.first, at(first));
+        assert_eq!(recovery.next_probe(false, NOW), None, "it is under way");
+        assert!(recovery.handle_status(probe.first, &held(&probe), NOW));
+    }
+    assert!(!recovery.is_busy());
+    assert_eq!(recovery.next_probe(false, NOW), None);
 }
