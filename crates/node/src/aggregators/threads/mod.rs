@@ -163,7 +163,7 @@ impl ThreadedAggregators {
     }
 
     /// The place of a job in the order in which jobs came.
-    fn rank(&self, job: JobId) -> usize {
+    fn order_of(&self, job: JobId) -> usize {
         self.places.iter().position(|(other, _)| *other == job).unwrap_or(self.places.len())
     }
 
@@ -184,7 +184,7 @@ impl ThreadedAggregators {
             retired.resize(state.retired.len(), 0);
             retired.iter_mut().zip(state.retired).for_each(|(sum, count)| *sum += count);
         }
-        jobs.sort_by_key(|(plan, _)| self.rank(plan.job_id()));
+        jobs.sort_by_key(|(plan, _)| self.order_of(plan.job_id()));
         let (plans, jobs) = jobs.into_iter().unzip();
         let threads = self.places.iter().map(|(_, thread)| *thread).collect();
         (plans, State { jobs, retired, threads })
@@ -262,7 +262,7 @@ impl Plane for ThreadedAggregators {
 
     fn jobs(&self) -> Vec<JobReport> {
         let mut reports: Vec<_> = self.each(|one| one.jobs()).flatten().collect();
-        reports.sort_by_key(|report| self.rank(report.job));
+        reports.sort_by_key(|report| self.order_of(report.job));
         reports
     }
 
