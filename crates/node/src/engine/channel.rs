@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wiresum_protocol::{Plan, Time};
-use wiresum_worker::{Collective, Session};
+use wiresum_worker::{Collective, Failure, Session};
 
 use super::completion::Completion;
 use super::driver::Driver;
@@ -33,6 +33,7 @@ pub(super) enum Command {
     Shut(Duration),
     Open(Option<u64>),
     Stop { why: String, elsewhere: bool },
+    End(Failure),
     Report(Sender<Statistics>),
     Leave,
 }

@@ -144,6 +144,10 @@ impl Driver {
                     // What may never be known to be whole ends as all else does.
                     self.begin(|_| true);
                 }
+                Ok(Command::End(failure)) => {
+                    self.session.end(failure);
+                    self.begin(|_| true);
+                }
                 Ok(Command::Report(reply)) => {
                     let _ = reply.send(self.report());
                 }

@@ -94,6 +94,14 @@ pub enum CollectiveError {
 const WORST: u8 = 3;
 
 impl CollectiveError {
+    /// What the job of another thread of this rank ends with because of this.
+    pub(super) fn failure(&self) -> Failure {
+        match self {
+            Self::Protocol { failure, .. } => failure.clone(),
+            Self::Closed | Self::Stopped(_) => Failure::Ended { why: self.to_string() },
+        }
+    }
+
     /// Whether no later collective can be summed, by anybody.
     pub(super) fn ends_the_job(&self) -> bool {
         self.badness() == WORST

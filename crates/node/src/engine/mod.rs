@@ -384,13 +384,12 @@ impl Engine {
         let (gathering, orders) = (Arc::clone(&self.gathering), Arc::clone(&self.orders));
         Box::new(move |outcome| {
             let end = outcome.as_ref().err().filter(|error| error.ends_the_job());
-            let end = end.map(ToString::to_string);
+            let end = end.map(CollectiveError::failure);
             // What it ended with comes before what that causes.
             gathering.note(number, outcome);
-            if let Some(why) = end {
+            if let Some(failure) = end {
                 let others = orders.iter().enumerate().filter(|(other, _)| *other != channel);
-                let stop = || Command::Stop { why: why.clone(), elsewhere: false };
-                others.for_each(|(_, others)| others.say(stop()));
+                others.for_each(|(_, others)| others.say(Command::End(failure.clone())));
             }
             gathering.tell();
         })

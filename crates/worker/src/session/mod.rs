@@ -275,9 +275,12 @@ impl Session {
     /// others than the network have to sum, and they fail with [`Failure::NotServed`]. Ranks need not have ended the
     /// same rounds by then.
     pub fn stop(&mut self, why: String, elsewhere: bool) {
+        self.end(if elsewhere { Failure::NotServed { why } } else { Failure::Ended { why } });
+    }
+
+    /// Ends the job, as it has ended elsewhere in this process: open rounds and later ones fail with this.
+    pub fn end(&mut self, failure: Failure) {
         if self.failed.is_none() {
-            let failure =
-                if elsewhere { Failure::NotServed { why } } else { Failure::Ended { why } };
             self.fail_open(failure);
         }
     }
