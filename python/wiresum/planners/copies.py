@@ -28,10 +28,11 @@ Array = NDArray[np.float64]
 
 MOST_SERVERS = 8
 """A worker looks at each of its streams for every packet, and has four for each server."""
-GRAINS = 840
+GRAINS = 1680
 """Parts of everything that are dealt one by one; they are shared evenly by any number of servers."""
-SHARPNESS = 400.0
-"""How much more a busy capacity counts than one that is less busy: by e for each 1/400 of the least possible time."""
+SHARPNESS = 100.0
+"""How much more a busy capacity counts than one that is less busy: by e for each 1/100 of the least possible time. With
+more of it a grain changes too much at once, and early grains are dealt as if the others did not come."""
 WORTH = 0.05
 """Relative: a further server has to save so much, as predictions are not closer."""
 LEAST_SHARE = 1 / 100
