@@ -60,6 +60,7 @@ def network(count: int, capacities: int) -> st.SearchStrategy[np.ndarray]:
 
 @settings(max_examples=60, deadline=None)
 @example(np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [2, 0, 3], [2, 3, 0]]))
+@example(np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [2, 0, 5], [2, 3, 0]]))
 @given(st.integers(1, 8).flatmap(lambda count: network(count, capacities=6)))
 def test_a_deal_is_about_optimal(seconds):
     shares = deal(seconds)
