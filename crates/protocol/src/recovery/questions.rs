@@ -121,7 +121,8 @@ impl Recovery {
         let part = if is_waiting && !is_given { 3 } else { 2 };
         let is_enough = sent_since >= self.group.min((self.window * part).div_ceil(4));
         let is_due = is_enough || is_given && self.next.since(position) >= self.group as i32;
-        let is_last = (sent_since > 0 || is_given) && !can_send_new && !is_waiting;
+        let is_left = is_given && record.is_due_again == 0;
+        let is_last = (sent_since > 0 || is_left) && !can_send_new && !is_waiting;
         (is_last || is_due && position != self.next).then_some(position)
     }
 }
