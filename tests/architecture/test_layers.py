@@ -29,7 +29,7 @@ ALLOWED_CRATES = {
     "sim": {"wire", "codec", "netem", "plan", "schedule", "protocol", "sparse", "switch", "worker"},
     "xdp": {"wire", "keys", "plan", "protocol", "switch"},
     "node": {"wire", "codec", "plan", "protocol", "sparse", "switch", "worker", "xdp"},
-    "bench": {"wire", "keys", "codec", "netem", "seal", "plan", "protocol", "sparse", "switch", "xdp", "node"},
+    "bench": {"wire", "keys", "codec", "netem", "seal", "plan", "protocol", "sparse", "switch", "worker", "xdp", "node"},
     "python": {
         "wire",
         "codec",

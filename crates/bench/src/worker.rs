@@ -46,9 +46,9 @@ pub struct Parameters {
 /// Processor seconds of one all-reduce.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
-    /// Of a worker, in the mean of all.
+    /// At a worker, in the mean of all.
     pub worker_s: f64,
-    /// Of the aggregator.
+    /// At the aggregator.
     pub aggregator_s: f64,
 }
 

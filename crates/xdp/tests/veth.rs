@@ -210,7 +210,7 @@ fn mix(family: &Family) {
         return;
     }
     const VALUES: usize = 1;
-    /// Of the stream's children, worker 0, alone behind its port, and one of those behind the other.
+    /// Children of the stream: worker 0, alone behind its port, and one of those behind the other.
     const ALONE: u8 = 1;
     const LAST: u8 = 2;
     let plan = family.plan();
