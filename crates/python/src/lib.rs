@@ -21,8 +21,8 @@ mod _native {
     use super::bench::{
         bench_aggregator, bench_codec, bench_load, bench_packaging, bench_pairs_worker,
         bench_proofs, bench_push_pull_server, bench_push_pull_worker, bench_rows, bench_scaling,
-        bench_seal, bench_sparse_worker, bench_switch, bench_tables, bench_tracking,
-        bench_worker, bench_xdp,
+        bench_seal, bench_sparse_worker, bench_switch, bench_tables, bench_tracking, bench_worker,
+        bench_xdp,
     };
     #[pymodule_export]
     use super::codec::{codec_decode, codec_encode, codec_exponents};
