@@ -177,6 +177,18 @@ fn expect(sockets: &Sockets, packets: &[(SocketAddr, Vec<u8>)], at: &str) {
     }
 }
 
+/// A daemon that all children have joined, and what they send next.
+fn join(family: &Family, plan: &Plan, sockets: &Sockets, seed: u64) -> (Daemon, RandomTraffic) {
+    let mut daemon = Daemon::start(plan, family.node());
+    let mut traffic = RandomTraffic::new(plan, NodeId(0), seed);
+    for step in traffic.joining() {
+        sockets[&step.source].send_to(&step.datagram, family.node()).expect("the hello leaves");
+        daemon.admit_one();
+        expect(sockets, &step.packets, "joining");
+    }
+    (daemon, traffic)
+}
+
 fn run(family: &Family) {
     if !bpf_is_here() || !namespaces_work() {
         return;
@@ -187,13 +199,7 @@ fn run(family: &Family) {
     let (switch, hosts) = family.build();
     let sockets = bind(family, &plan, &hosts);
     switch.enter(|| {
-        let mut daemon = Daemon::start(&plan, family.node());
-        let mut traffic = RandomTraffic::new(&plan, NodeId(0), seed);
-        for step in traffic.joining() {
-            sockets[&step.source].send_to(&step.datagram, family.node()).expect("the hello leaves");
-            daemon.admit_one();
-            expect(&sockets, &step.packets, "joining");
-        }
+        let (daemon, traffic) = join(family, &plan, &sockets, seed);
         for (index, step) in traffic.take(packets as usize).enumerate() {
             exchange(&daemon, &sockets, family.node(), &step, index);
         }
@@ -217,13 +223,7 @@ fn mix(family: &Family) {
     let (switch, hosts) = family.build();
     let sockets = bind(family, &plan, &hosts);
     switch.enter(|| {
-        let mut daemon = Daemon::start(&plan, family.node());
-        let mut traffic = RandomTraffic::new(&plan, NodeId(0), 1);
-        for step in traffic.joining() {
-            sockets[&step.source].send_to(&step.datagram, family.node()).expect("the hello leaves");
-            daemon.admit_one();
-            expect(&sockets, &step.packets, "joining");
-        }
+        let (daemon, mut traffic) = join(family, &plan, &sockets, 1);
         for pair in 0..PAIRS {
             let exchanges = [Exchange::to(Contributor(ALONE)), Exchange::ALL];
             let mut last = Vec::new();
