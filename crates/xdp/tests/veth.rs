@@ -78,9 +78,9 @@ impl Family {
         Plan::from_json(&text).expect("a valid plan")
     }
 
-    /// The switch with two ports, and the two hosts behind them.
-    fn build(&self) -> (Namespace, [Namespace; 2]) {
-        let label = self.flag.trim_start_matches('-');
+    /// The switch with two ports, and the two hosts behind them, which have names of a test of their own.
+    fn build(&self, test: &str) -> (Namespace, [Namespace; 2]) {
+        let label = format!("{test}{}", self.flag.trim_start_matches('-'));
         let switch = Namespace::new(&format!("sw{label}"));
         let hosts = [0, 1].map(|i| Namespace::new(&format!("h{label}-{i}")));
         for (i, host) in hosts.iter().enumerate() {
@@ -196,7 +196,7 @@ fn run(family: &Family) {
     let (seed, packets) = (seed_or(1), times_soak(PACKETS));
     let _replay = Replay { test: "-p wiresum-xdp --test veth", seed };
     let plan = family.plan();
-    let (switch, hosts) = family.build();
+    let (switch, hosts) = family.build("");
     let sockets = bind(family, &plan, &hosts);
     switch.enter(|| {
         let (daemon, traffic) = join(family, &plan, &sockets, seed);
@@ -220,7 +220,7 @@ fn mix(family: &Family) {
     const ALONE: u8 = 1;
     const LAST: u8 = 2;
     let plan = family.plan();
-    let (switch, hosts) = family.build();
+    let (switch, hosts) = family.build("x");
     let sockets = bind(family, &plan, &hosts);
     switch.enter(|| {
         let (daemon, mut traffic) = join(family, &plan, &sockets, 1);
