@@ -76,6 +76,8 @@ class Engine:
         one = self.open.pop(place)
         if results is not None:
             _memory(one.sink, len(results), results.dtype).copy_(results)
+        if outcome == OK and one.aside and one.kind != ALL_REDUCE:
+            _memory(one.aside, one.elements, torch.float32).copy_(_memory(one.source, one.elements, torch.float32))
         one.done(one.context, outcome, b"the light is gone")
 
     def stop(self, results: Sequence[torch.Tensor] = ()) -> None:
@@ -85,8 +87,8 @@ class Engine:
         while self.open:
             one = self.open[0]
             if one.aside:
-                self._set_aside(one, known.pop(0) if known else None)
-            elif one.elements:
+                self._set_aside(one, known.pop(0) if known and one.kind == ALL_REDUCE else None)
+            if one.elements and not (one.aside and one.sink == one.source):
                 # It had some of the results.
                 _memory(one.sink, 1, torch.float32).fill_(-1.0)
             self.end(NOT_SERVED)

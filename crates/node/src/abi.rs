@@ -1,14 +1,16 @@
 //! The C interface of `engine_abi.h`, for the PyTorch backend.
 
 use std::ffi::{CString, c_char, c_void};
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::time::Duration;
 
 use wiresum_codec::{ElementType, Operation};
 use wiresum_worker::{Collective as Submitted, Failure, Kind, Participation};
 
+use crate::aside::Aside;
 use crate::bytes;
-use crate::engine::{CollectiveError, Engine};
+use crate::engine::{CollectiveError, Engine, undoing};
 use crate::exact::{ExactOperation, ExactType};
 use crate::tensor::{Coding, Elements, Excess};
 
@@ -94,8 +96,8 @@ pub struct Collective {
     /// Where what numbers of 8 bits leave of each element is written, as many as there are elements; null if nothing is
     /// kept. Valid until `done`.
     pub kept: *mut f32,
-    /// Room for as many elements, where an all-reduce in place keeps those that results replace; null if it keeps none.
-    /// Valid until `done`.
+    /// Room for as many elements, where the engine keeps those that this rank gives; null if it keeps none. Valid until
+    /// `done`.
     pub aside: *mut c_void,
     /// Called once.
     pub done: Option<DoneFn>,
@@ -170,7 +172,8 @@ const ILL_FORMED: i32 = 2;
 /// `wiresum_engine_abi.submit`: 0 if queued, 1 if the engine is closed, 2 if the collective is ill-formed (a null or
 /// misaligned pointer, no elements, an unknown kind, type or operation, a kind that the plan has no streams or room for,
 /// a root that is no rank, numbers of 8 bits that the plan or the kind does not allow, a sink that overlaps the source
-/// elsewhere than at its own part, room aside for anything but an all-reduce in place). `done` is called in the first case only.
+/// elsewhere than at its own part, room aside of a share, or that overlaps source or sink). `done` is called in the first
+/// case only.
 ///
 /// # Safety
 /// `engine` and `collective` are those of `engine_abi.h`, with its promises.
@@ -220,9 +223,11 @@ struct Call {
     source: NonNull<u8>,
     elements: usize,
     sink: NonNull<u8>,
-    /// Elements of the sink.
-    part: usize,
-    /// Where values are kept that results replace.
+    /// Elements whose results this rank takes; as many has the sink.
+    part: Range<usize>,
+    /// Whether the sink is that part of the source.
+    is_in_place: bool,
+    /// Where values are kept.
     aside: Option<NonNull<u8>>,
     content: Content,
     notify: Notify,
@@ -251,12 +256,11 @@ impl Call {
         let aside = NonNull::new(collective.aside.cast::<u8>());
         let can_keep = |aside: NonNull<u8>| {
             let is_aligned = aside.addr().get().is_multiple_of(width);
-            is_aligned && is_apart((source, elements), (aside, elements), width)
+            let is_free = |used| is_apart((aside, elements), used, width);
+            is_aligned && is_free((source, elements)) && is_free((sink, part.len()))
         };
-        let is_kept =
-            aside.is_none_or(|aside| kind == Kind::AllReduce && is_in_place && can_keep(aside));
+        let is_kept = aside.is_none_or(|aside| !kind.is_share() && can_keep(aside));
         let notify = Notify { done: collective.done?, context: collective.context };
-        let part = part.len();
         (is_sound && is_kept).then_some(Self {
             kind,
             root,
@@ -264,6 +268,7 @@ impl Call {
             elements,
             sink,
             part,
+            is_in_place,
             aside,
             content,
             notify,
@@ -275,7 +280,10 @@ impl Call {
         let done = Box::new(move |outcome| notify.call(&outcome));
         match self.elements() {
             Some(elements) => engine.submit_sum(kind, root, elements, timeout, done),
-            None => engine.submit(self.collective(), timeout, done),
+            None => {
+                let (collective, replaced) = self.collective();
+                engine.submit(collective, timeout, undoing(Vec::from_iter(replaced), done))
+            }
         }
     }
 
@@ -294,22 +302,30 @@ impl Call {
         }
     }
 
-    fn collective(&self) -> Submitted {
-        let (kind, root) = (self.kind, self.root);
+    /// What is passed as it is, and the values that results replace, where they are kept.
+    fn collective(&self) -> (Submitted, Option<Aside>) {
+        let (kind, root, len) = (self.kind, self.root, self.part.len());
+        let aside = self.aside.map(|place| Aside::new(self.source, place));
+        let mut replaced = None;
         // SAFETY: `engine_abi.h` leaves the elements to us until `done`; `checked` has seen to the rest.
         let (source, sink) = unsafe {
             match self.content {
-                Content::Values(coding) => (
-                    coding.source(self.source, self.elements, None),
-                    coding.sink(self.sink, self.part, None),
-                ),
+                Content::Values(coding) => {
+                    let first = coding.element_width() * self.part.start;
+                    let kept = aside.as_ref().filter(|_| self.is_in_place);
+                    replaced = kept.map(|aside| aside.starting_at(first));
+                    (
+                        coding.source(self.source, self.elements, aside),
+                        coding.sink(self.sink, len, replaced.clone()),
+                    )
+                }
                 Content::Bytes(signature) => (
-                    bytes::source(self.source, self.elements, signature),
-                    bytes::sink(self.sink, self.part),
+                    bytes::source_beside(self.source, self.elements, signature, aside),
+                    bytes::sink(self.sink, len),
                 ),
             }
         };
-        Submitted { kind, root, source, sink }
+        (Submitted { kind, root, source, sink }, replaced)
     }
 }
 

@@ -1,10 +1,10 @@
-//! Values of a collective that results have replaced, kept until it has ended.
+//! What a rank gives to a collective, kept so that the collective may be made again elsewhere.
 
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where a part of a collective in place keeps the values that results replace, so that what fails can begin anew.
+/// Where a part of a collective keeps the values that it sends. Where results replace them, what fails takes them back.
 #[derive(Clone)]
 pub(crate) struct Aside {
     part: NonNull<u8>,
@@ -23,7 +23,16 @@ impl Aside {
         Self { part, place, replaced: Arc::default() }
     }
 
-    /// Keeps these bytes of the part, which a result will replace: when they are sent, as they are in the cache then.
+    /// The same of the part's bytes from one on, of which none is replaced yet.
+    ///
+    /// # Safety
+    /// The part and the place have so many bytes.
+    pub unsafe fn starting_at(&self, byte: usize) -> Self {
+        // SAFETY: by the contract.
+        unsafe { Self::new(self.part.add(byte), self.place.add(byte)) }
+    }
+
+    /// Keeps these bytes of the part: when they are sent, as they are in the cache then.
     ///
     /// # Safety
     /// The part and the place have the bytes, and nobody writes them meanwhile.

@@ -5,6 +5,8 @@ use std::ptr::NonNull;
 
 use wiresum_worker::{Sink, Source};
 
+use crate::aside::Aside;
+
 /// What all ranks say of bytes that are copied in place of their type, operation and codec.
 pub const SIGNATURE: u8 = u8::MAX;
 
@@ -13,6 +15,7 @@ struct Bytes {
     data: NonNull<u8>,
     len: usize,
     signature: u8,
+    aside: Option<Aside>,
 }
 
 // SAFETY: `source` and `sink` oblige their callers to leave the bytes to this object, on whatever thread it is.
@@ -32,7 +35,21 @@ impl Bytes {
 /// They are initialised, and nobody writes those that this rank gives until the source is dropped.
 #[must_use]
 pub unsafe fn source(data: NonNull<u8>, len: usize, signature: u8) -> Box<dyn Source> {
-    Box::new(Bytes { data, len, signature })
+    // SAFETY: by the contract.
+    unsafe { source_beside(data, len, signature, None) }
+}
+
+/// The same, of which a copy is kept of what is sent.
+///
+/// # Safety
+/// As for [`source`]; there is as much room aside, which nobody else reads or writes until then.
+pub(crate) unsafe fn source_beside(
+    data: NonNull<u8>,
+    len: usize,
+    signature: u8,
+    aside: Option<Aside>,
+) -> Box<dyn Source> {
+    Box::new(Bytes { data, len, signature, aside })
 }
 
 /// The `len` bytes at `data` as a sink.
@@ -41,7 +58,7 @@ pub unsafe fn source(data: NonNull<u8>, len: usize, signature: u8) -> Box<dyn So
 /// Until the sink is dropped, nobody reads or writes those that copies are for.
 #[must_use]
 pub unsafe fn sink(data: NonNull<u8>, len: usize) -> Box<dyn Sink> {
-    Box::new(Bytes { data, len, signature: SIGNATURE })
+    Box::new(Bytes { data, len, signature: SIGNATURE, aside: None })
 }
 
 impl Source for Bytes {
@@ -65,6 +82,10 @@ impl Source for Bytes {
     /// The bytes as they are. Their sum is the caller's to form, who knows the lanes.
     fn encode(&self, range: Range<usize>, _exponent: i8, lanes: &mut [u8]) -> u32 {
         let len = range.len();
+        if let Some(aside) = &self.aside {
+            // SAFETY: by the contract of `source_beside` there is room.
+            unsafe { aside.keep(&range) };
+        }
         // SAFETY: by the contract of `source`.
         let bytes = unsafe { std::slice::from_raw_parts(self.at(&range), len) };
         lanes[..len].copy_from_slice(bytes);

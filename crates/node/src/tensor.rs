@@ -253,8 +253,8 @@ pub struct Elements {
 pub(crate) struct Part {
     pub source: Box<dyn Source>,
     pub sink: Box<dyn Sink>,
-    /// The values that results have replaced, where they are kept.
-    pub aside: Option<Aside>,
+    /// The values that results replace, where they are kept.
+    pub replaced: Option<Aside>,
 }
 
 impl Elements {
@@ -273,7 +273,7 @@ impl Elements {
         Self { source, sink, aside: None, len, coding: coding.into() }
     }
 
-    /// The same, whose values are kept at `aside`, byte by byte, when results replace them.
+    /// The same, whose values are kept at `aside`, byte by byte, when they are sent.
     ///
     /// # Safety
     /// There is room for as many elements, which nobody else reads or writes until all parts are dropped.
@@ -316,12 +316,12 @@ impl Elements {
         unsafe {
             let values = self.source.add(width * range.start);
             let sums = if takes { self.sink.add(width * range.start) } else { self.sink };
-            let kept = self.aside.filter(|_| takes);
-            let aside = kept.map(|place| Aside::new(sums, place.add(width * range.start)));
+            let aside = self.aside.map(|place| Aside::new(values, place.add(width * range.start)));
+            let replaced = aside.clone().filter(|_| takes && self.source == self.sink);
             Part {
-                source: coding.starting_at(range.start).source(values, range.len(), aside.clone()),
-                sink: coding.sink(sums, taken, aside.clone()),
-                aside,
+                source: coding.starting_at(range.start).source(values, range.len(), aside),
+                sink: coding.sink(sums, taken, replaced.clone()),
+                replaced,
             }
         }
     }

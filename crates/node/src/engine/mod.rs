@@ -307,11 +307,11 @@ impl Engine {
         let mut kept = Vec::new();
         let part = |range| {
             let part = elements.part(range, takes);
-            kept.extend(part.aside);
+            kept.extend(part.replaced);
             Collective { kind, root, source: part.source, sink: part.sink }
         };
         let parts: Vec<_> = self.cuts(elements.len()).into_iter().map(part).collect();
-        let done = if kept.is_empty() { done } else { undoing(kept, done) };
+        let done = undoing(kept, done);
         let is_at_risk = elements.is_at_risk() && parts.len() > 1;
         let wakes = || self.orders.iter().map(|orders| orders.wake().clone()).collect();
         let whole = is_at_risk.then(|| Arc::new(Whole::new(parts.len(), wakes())));
@@ -481,7 +481,10 @@ impl Drop for Engine {
 }
 
 /// Where a collective fails, the values of all its parts are back before anybody is told.
-fn undoing(parts: Vec<Aside>, done: Done) -> Done {
+pub(crate) fn undoing(parts: Vec<Aside>, done: Done) -> Done {
+    if parts.is_empty() {
+        return done;
+    }
     Box::new(move |outcome| {
         if outcome.is_err() {
             // SAFETY: all parts have ended, and the elements are the caller's only when it is told.

@@ -52,8 +52,8 @@ enum wiresum_outcome {
     WIRESUM_UNFORESEEN = 5, /* as WIRESUM_NOT_FINITE: exponents were not those expected */
     WIRESUM_MISSED = 6,     /* as WIRESUM_OK, but without this rank's elements, which were late */
     WIRESUM_NOT_SERVED = 7, /* the network serves the job no more, and all later ones end so too: the source
-                             * is as it was if it has no byte in common with the sink, or values are kept
-                             * aside, or nothing was sent before. Other ranks may have the results of this
+                             * is as it was if it has no byte in common with the sink, or is kept aside, or
+                             * nothing was sent before. Other ranks may have the results of this
                              * collective */
     WIRESUM_WORKER_LOST =
         8 /* a rank, which the message names, is dead or was stopped; all later ones end so too */
@@ -83,9 +83,10 @@ struct wiresum_collective {
     uint32_t seed;         /* decides which way numbers of 8 bits are rounded, where nothing is kept */
     float *kept; /* where what numbers of 8 bits leave of each element is written, as many as there are
                   * elements; null if nothing is kept. Valid until `done` */
-    void *aside; /* of an all-reduce in place, room for as many elements: if it fails, the source is as it
-                  * was, and the results that have come are here, each in its place; null if they are not
-                  * wanted. Valid until `done` */
+    void *aside; /* room for as many elements as the source has, where the engine keeps those that this rank
+                  * gives: all of them, once the collective has ended well. If it fails, the source is as it
+                  * was, even where results take its place, and those of them that have come are here, each in
+                  * its place. Not of a share; null if nothing is kept. Valid until `done` */
     wiresum_done done;
     void *context;
 };

@@ -120,20 +120,15 @@ NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
     }
 }
 
-// The engine keeps what the results of an all-reduce replace. Any other kind gives a copy, as what it gives
-// must not change.
+// The engine copies what this rank gives while it sends it.
 void NetworkWork::set_apart() {
     auto [apart, lease] = group_->going_over->lend_like(source_);
+    aside_ = std::move(apart);
     kept_ = std::move(lease);
-    if (!kept_) {
-        return;
-    }
-    if (request_.kind == WIRESUM_ALL_REDUCE) {
-        aside_ = std::move(apart);
-    } else {
-        apart.copy_(source_);
-        source_ = std::move(apart);
-    }
+}
+
+bool NetworkWork::has_results_aside() const {
+    return request_.kind == WIRESUM_ALL_REDUCE && aside_.defined();
 }
 
 // The network brings the shares of the others; this rank's is put in its place here.
@@ -182,7 +177,7 @@ void NetworkWork::submit(const wiresum_engine_abi *engine, const std::string &wh
         .done = &NetworkWork::done,
         .context = reference.get(),
     };
-    if (engine != nullptr && aside_.defined()) {
+    if (engine != nullptr && has_results_aside()) {
         tail_ = Tail(*engine, collective);
     }
     if (engine != nullptr && engine->submit(engine->engine, &collective) == 0) {
@@ -257,7 +252,7 @@ void NetworkWork::do_by(c10d::Backend &gloo) {
 
 // All results are aside.
 void NetworkWork::take_from_aside() {
-    if (aside_.defined()) {
+    if (has_results_aside()) {
         at::NoGradGuard no_grad;
         sink_.copy_(aside_);
     }
@@ -315,7 +310,7 @@ void NetworkWork::go_over(uint64_t number, const std::string &why) {
 }
 
 Ended NetworkWork::ended(Reason reason) const {
-    Ended ended{request_.kind, request_.root, request_.operation, reason, source_, kept_};
+    Ended ended{request_.kind, request_.root, request_.operation, reason, kept_ ? aside_ : source_, kept_};
     if (request_.kind == WIRESUM_ALL_REDUCE && kept_) {
         const int64_t elements = reason == Reason::Summed ? tail_.elements() : 0;
         auto [tail, lease] = group_->going_over->lend_like(source_.view(-1).narrow(0, 0, elements));
@@ -330,7 +325,7 @@ Ended NetworkWork::ended(Reason reason) const {
 
 // Where Gloo may sum, so that what fails leaves the values: a rank that takes nothing has no sink.
 at::Tensor &NetworkWork::scratch() {
-    if (aside_.defined()) {
+    if (has_results_aside()) {
         return aside_;
     }
     if (!takes_) {

@@ -48,8 +48,10 @@ class NetworkWork final : public CarriedWork {
     void fail(std::exception_ptr error) { settle(Reason::Failed, std::move(error)); }
     // On a thread of its own: a callback may wait for the next collective, and that for the caller.
     void conclude(Reason reason, std::exception_ptr error);
-    // Keeps what this rank gives apart from what it gets, so that the collective may begin anew elsewhere.
+    // Finds room aside for what this rank gives, so that the collective may begin anew elsewhere.
     void set_apart();
+    // Whether results that come before a failure are kept: of an all-reduce, other ranks may have all.
+    bool has_results_aside() const;
     void copy_back();
     void take_from_aside();
     void receive_tail(GoingOver &over);
@@ -62,7 +64,7 @@ class NetworkWork final : public CarriedWork {
     at::Tensor source_;
     // What the engine writes to: the source, the user's tensor, or contiguous memory that is copied from.
     at::Tensor sink_;
-    // Where the engine keeps what results replace; undefined if it keeps nothing.
+    // Where the engine keeps what this rank gives; undefined if it keeps nothing.
     at::Tensor aside_;
     // The results that another rank may lack, once it is submitted.
     Tail tail_;
