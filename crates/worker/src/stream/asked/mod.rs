@@ -25,6 +25,7 @@ mod receive;
 mod renewal;
 mod send;
 mod stream;
+mod turns;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -48,6 +49,7 @@ pub use failover::{Departure, SwitchOver};
 use heartbeat::Heartbeat;
 use join::{Seat, Stage};
 use stream::{Parent, Stream};
+use turns::Turns;
 
 /// Echo of the question who is in. Pulses have the bit too, but there are none in the stream of the agreement.
 const LOOK: u32 = PULSE;
@@ -70,8 +72,8 @@ pub(crate) struct Asked {
     /// By stream.
     seats: Vec<Seat>,
     streams: Vec<Stream>,
-    /// Which stream of values sends first.
-    turn: usize,
+    /// Which stream of values sends next.
+    turns: Turns,
     /// The first round whose votes on going home are not counted.
     counted: Round,
     /// Some stream is not at home.
@@ -110,8 +112,8 @@ impl Asked {
             attempt: 0,
             stage: Stage::Outside,
             seats: vec![Seat::default(); streams.len()],
+            turns: Turns::new(streams.len() - 1, first),
             streams,
-            turn: 0,
             counted: Round(0),
             is_away: false,
             pending_switches: Vec::new(),

@@ -12,18 +12,23 @@ use wiresum_protocol::compose::Transmit;
 use wiresum_protocol::recovery::Probe;
 
 impl Asked {
-    /// Streams of values take turns, packet by packet.
+    /// Streams of values take turns, packet by packet, so that they progress alike.
     pub(super) fn transmit_values(
         &mut self,
         rounds: &mut Rounds,
         now: Time,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        let count = self.streams.len() - 1;
-        (0..count).find_map(|_| {
-            self.turn = (self.turn + 1) % count;
-            self.transmit_of(1 + self.turn, rounds, now, buffer)
-        })
+        let mut last = None;
+        while let Some(turn) = self.turns.after(last) {
+            let index = 1 + turn;
+            if let Some(transmit) = self.transmit_of(index, rounds, now, buffer) {
+                self.turns.note(turn, self.streams[index].recovery.next());
+                return Some(transmit);
+            }
+            last = Some(turn);
+        }
+        None
     }
 
     pub(super) fn transmit_of(
