@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod bucket;
 pub mod collective;
 pub mod kind;
@@ -20,6 +21,7 @@ mod members;
 pub mod session;
 mod stream;
 
+pub use backlog::link_queue_len;
 pub use collective::{Collective, Sink, Source};
 pub use kind::Kind;
 pub use members::Members;

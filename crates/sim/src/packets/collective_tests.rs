@@ -11,6 +11,8 @@ use crate::{Record, Scenario};
 const BYTES: u64 = 200_000;
 /// So many that barriers and round trips hardly count.
 const MANY_BYTES: u64 = 4_000_000;
+/// About as many as windows have on their way.
+const FEW_BYTES: u64 = 1_560_000;
 
 fn harmful() -> Direction {
     Direction { loss: 0.02, duplication: 0.02, reordering: 0.05, jitter_s: 100e-6, ..GIGABIT }
@@ -58,4 +60,22 @@ fn a_reduce_scatter_beside_an_all_gather_takes_little_longer_than_either() {
         both < 1.5 * alone,
         "{both} s beside {alone} s: sums load the way up, copies the way down"
     );
+}
+
+#[test]
+fn a_collective_that_comes_second_waits_for_no_window() {
+    let slow = Direction { rate_bps: Some(250e6), ..GIGABIT };
+    let seconds = |collectives: &[Kind]| {
+        let mut made = scenario(&Tree::star(4), "pool", FEW_BYTES, slow);
+        let plan = &mut made.jobs[0].plan;
+        plan.job.values_per_packet = 736;
+        plan.streams[1].window = 192;
+        *plan = with_exchanges(plan.clone(), 256, 192);
+        made.jobs[0].collectives = collectives.to_vec();
+        rounds(&records(&made).expect("exact sums"))[1]
+    };
+    // An all-reduce moves as many bytes over each link, with nobody beside it.
+    let (both, as_many) =
+        (seconds(&[Kind::ReduceScatter, Kind::AllGather]), seconds(&[Kind::AllReduce]));
+    assert!(both < 1.12 * as_many, "{both} s where {as_many} s would do");
 }

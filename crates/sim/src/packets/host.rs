@@ -32,6 +32,8 @@ pub(super) struct Host<'a> {
     /// Rounds submitted.
     pub round: u32,
     pub is_dead: bool,
+    /// Whether it waits for its own link.
+    pub is_held_back: bool,
     /// When its next alarm is in the queue.
     pub alarm: Option<Time>,
 }
@@ -54,6 +56,7 @@ impl<'a> Host<'a> {
             open: 0,
             round: 0,
             is_dead: false,
+            is_held_back: false,
             alarm: None,
         }
     }

@@ -152,7 +152,9 @@ impl World<'_> {
     }
 
     fn send_all(&mut self, daemon: usize, mut outbox: Outbox) {
-        outbox.empty(|job, to, parcel| self.send(Sender::Daemon(daemon), job, to, parcel));
+        outbox.empty(|job, to, parcel| {
+            self.send(Sender::Daemon(daemon), job, to, parcel);
+        });
         self.outbox = outbox;
         let due = self.daemons[daemon].poll_timeout();
         let alarm = &mut self.daemons[daemon].alarm;
@@ -161,9 +163,16 @@ impl World<'_> {
         }
     }
 
-    /// Puts a datagram on its way. One for nobody, or for someone who cannot be reached, is lost.
-    pub(super) fn send(&mut self, sender: Sender, job: usize, to: SocketAddr, parcel: Parcel) {
-        let Some(peer) = self.peer(sender, job, to) else { return };
+    /// Puts a datagram on its way, whose first link is returned. One for nobody, or for someone who cannot be reached, is
+    /// lost.
+    pub(super) fn send(
+        &mut self,
+        sender: Sender,
+        job: usize,
+        to: SocketAddr,
+        parcel: Parcel,
+    ) -> Option<u32> {
+        let peer = self.peer(sender, job, to)?;
         let (number, flying) = self.packets.take();
         let ip_len = if to.is_ipv4() { IPV4_LEN } else { IPV6_LEN };
         let bytes = (ETHERNET_LEN + ip_len + UDP_LEN + parcel.len) as u32;
@@ -177,11 +186,13 @@ impl World<'_> {
         flying.len = parcel.len as u32;
         flying.datagram.clear();
         flying.datagram.extend_from_slice(parcel.bytes);
-        if self.paths.step(peer.way).is_some() {
+        let first = self.paths.step(peer.way);
+        if first.is_some() {
             self.forward(number, peer.way, bytes);
         } else {
             self.queue.push(self.now_ps, Event::Stay { packet: number });
         }
+        first
     }
 
     /// Who has an address, as its sender sees it, and the way there.

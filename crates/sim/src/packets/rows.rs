@@ -45,7 +45,9 @@ impl<'a> World<'a> {
         let mut send = outbox.opening();
         let due = self.parties[party].poll(now, |to, datagram| send(job, to, datagram));
         drop(send);
-        outbox.empty(|job, to, parcel| self.send(Sender::Party(party), job, to, parcel));
+        outbox.empty(|job, to, parcel| {
+            self.send(Sender::Party(party), job, to, parcel);
+        });
         self.outbox = outbox;
         // A deadline that has passed within this microsecond is heard in the next one.
         let due = due.map(|at| at.max(Time(now.0 + 1)));

@@ -1,6 +1,8 @@
 //! What workers do, and when.
 
+use wiresum_netem::PS_PER_SECOND;
 use wiresum_wire::MAX_PACKET;
+use wiresum_worker::link_queue_len;
 
 use super::host::{Host, News};
 use super::peers::{Parcel, Sender};
@@ -61,9 +63,12 @@ impl World<'_> {
         let now = self.now();
         let mut buffer = [0; MAX_PACKET];
         loop {
-            while let Some((to, len)) = self.hosts[host].poll_transmit(now, &mut buffer) {
+            while !self.hosts[host].is_held_back
+                && let Some((to, len)) = self.hosts[host].poll_transmit(now, &mut buffer)
+            {
                 let job = self.hosts[host].job;
-                self.send(Sender::Host(host), job, to, Parcel::of(&buffer[..len]));
+                let link = self.send(Sender::Host(host), job, to, Parcel::of(&buffer[..len]));
+                self.hold_back(host, link);
             }
             let Some(news) = self.hosts[host].poll_news() else { break };
             match news {
@@ -80,6 +85,26 @@ impl World<'_> {
             self.queue.push(at_ps, Event::HostAlarm(host as u32));
         }
         Ok(())
+    }
+
+    /// Lets a host wait while more is queued at its own link than may be, until half of that has left.
+    fn hold_back(&mut self, host: usize, link: Option<u32>) {
+        let links = &self.network.links;
+        let Some((link, bps)) = link.and_then(|link| Some((link, links.rate_bps(link)?))) else {
+            return;
+        };
+        let most_s = link_queue_len(bps / 8.0) as f64 * 8.0 / bps;
+        let (most_ps, empty_ps) = ((most_s * PS_PER_SECOND) as u64, links.free_at_ps(link));
+        if empty_ps > self.now_ps + most_ps {
+            self.hosts[host].is_held_back = true;
+            self.queue.push(empty_ps - most_ps / 2, Event::Drained(host as u32));
+        }
+    }
+
+    /// A host's own link has room again.
+    pub(super) fn go_on(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+        self.hosts[host].is_held_back = false;
+        if self.hosts[host].is_dead { Ok(()) } else { self.drive(host, sink) }
     }
 
     /// When the last of a job's workers has joined, all of them start.

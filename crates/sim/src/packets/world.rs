@@ -94,6 +94,8 @@ pub(super) enum Event {
     HostAlarm(u32),
     DaemonAlarm(u32),
     PartyAlarm(u32),
+    /// A host's own link, which was full, has room again.
+    Drained(u32),
     /// A host has its gradients.
     Begin(u32),
     /// Something breaks, or is back.
@@ -271,6 +273,7 @@ impl<'a> World<'a> {
                 Ok(())
             }
             Event::PartyAlarm(party) => self.ring_party(party as usize, sink),
+            Event::Drained(host) => self.go_on(host as usize, sink),
             Event::Begin(host) => self.begin(host as usize, sink),
             Event::Break { failure, is_back } => {
                 self.break_down(failure as usize, is_back);

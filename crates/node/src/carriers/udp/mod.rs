@@ -73,10 +73,17 @@ impl Socket {
         if sockopt::set_socket_recv_buffer_size_force(&socket, wanted).is_err() {
             socket.set_recv_buffer_size(wanted)?;
         }
-        if sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_LEN).is_err() {
-            socket.set_send_buffer_size(SEND_BUFFER_LEN)?;
-        }
+        set_send_buffer(&socket, SEND_BUFFER_LEN)?;
         Ok((socket, wanted))
+    }
+
+    /// Has the kernel make the sender wait once about so many bytes are queued towards a link.
+    ///
+    /// # Errors
+    /// What the kernel says to the option.
+    pub fn queue_at_most(&self, bytes: usize) -> io::Result<()> {
+        // The kernel doubles what it is asked for.
+        set_send_buffer(&self.io, bytes / 2)
     }
 
     /// A socket of another process, with all that has come to it and was not read.
@@ -164,6 +171,13 @@ impl Socket {
     fn offload_works(&self) -> bool {
         self.state.max_gso_segments() > 1
     }
+}
+
+fn set_send_buffer(socket: &impl AsFd, len: usize) -> io::Result<()> {
+    // Going beyond the system's limit needs CAP_NET_ADMIN; within it, anyone may ask.
+    sockopt::set_socket_send_buffer_size_force(socket, len)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(socket, len))?;
+    Ok(())
 }
 
 /// Declines what `quinn-udp` asks the kernel to tell about each datagram: nobody reads it here, and the time stamps alone

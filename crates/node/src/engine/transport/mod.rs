@@ -1,5 +1,6 @@
 //! How an engine's packets travel: all that its thread asks of the network.
 
+mod backlog;
 mod choice;
 mod frames;
 mod interfaces;

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use wiresum_protocol::Plan;
 
 use super::super::log;
+use super::backlog::Backlog;
 use crate::udp::{Quote, ReceiveBatch, SendQueue, Socket};
 
 /// One socket for all nodes.
@@ -13,6 +15,7 @@ pub struct Udp {
     pub socket: Socket,
     received: ReceiveBatch,
     pub outgoing: SendQueue,
+    backlog: Backlog,
     has_errors: bool,
 }
 
@@ -28,7 +31,9 @@ impl Udp {
         }
         socket.report_errors();
         let (received, outgoing) = (ReceiveBatch::default(), SendQueue::default());
-        Ok(Self { socket, received, outgoing, has_errors: false })
+        let backlog = Backlog::new(Instant::now());
+        socket.queue_at_most(backlog.allowed())?;
+        Ok(Self { socket, received, outgoing, backlog, has_errors: false })
     }
 
     /// Hands a batch of what has arrived to `take`, with its source; `true` if there may be more.
@@ -51,7 +56,12 @@ impl Udp {
 
     /// Hands what is queued to the kernel; `false` if it cannot take all of it now.
     pub fn flush(&mut self) -> bool {
-        self.outgoing.flush(&self.socket)
+        let is_empty = self.outgoing.flush(&self.socket);
+        if !is_empty && self.backlog.note_full(self.outgoing.counters.bytes, Instant::now()) {
+            // A kernel that refuses leaves the buffer as it was.
+            let _ = self.socket.queue_at_most(self.backlog.allowed());
+        }
+        is_empty
     }
 }
 
