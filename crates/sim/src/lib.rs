@@ -17,6 +17,9 @@
 #![forbid(unsafe_code)]
 
 pub mod circuits;
+mod course;
+#[cfg(test)]
+mod course_tests;
 mod distribution;
 mod error;
 pub mod flows;

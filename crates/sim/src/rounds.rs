@@ -75,19 +75,25 @@ impl Rounds {
         Self::new(scenario.seed, jobs)
     }
 
-    /// When a worker that is free now has its gradients for `round`.
-    pub fn schedule(&mut self, job: usize, rank: usize, round: u32, now_ps: u64) -> u64 {
+    /// When a worker that is free now begins with `round`, and how many seconds it computes in it.
+    pub fn start(&mut self, job: usize, rank: usize, round: u32, now_ps: u64) -> (u64, f64) {
         let Job { times, workers, .. } = &mut self.jobs[job];
         let (times, worker) = (&times[rank], &mut workers[rank]);
         let start_s = if round == 0 { times.start.sample(&mut worker.rng) } else { 0.0 };
         worker.compute_ps = now_ps + picoseconds(start_s);
-        worker.begin_ps = worker.compute_ps + picoseconds(times.compute.sample(&mut worker.rng));
-        worker.begin_ps
+        (worker.compute_ps, times.compute.sample(&mut worker.rng))
     }
 
-    /// A worker has its gradients.
-    pub fn begin(&mut self, job: usize, round: u32, now_ps: u64) {
+    /// When a worker that is free now has its gradients for `round`.
+    pub fn schedule(&mut self, job: usize, rank: usize, round: u32, now_ps: u64) -> u64 {
+        let (start_ps, compute_s) = self.start(job, rank, round, now_ps);
+        start_ps + picoseconds(compute_s)
+    }
+
+    /// A worker has its gradients, or whatever it passes first.
+    pub fn begin(&mut self, job: usize, rank: usize, round: u32, now_ps: u64) {
         let job = &mut self.jobs[job];
+        job.workers[rank].begin_ps = now_ps;
         let index = (round - job.ended) as usize;
         while job.open.len() <= index {
             job.open.push_back(Open::default());

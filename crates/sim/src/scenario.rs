@@ -186,9 +186,12 @@ pub struct Job {
     pub plan: Plan,
     /// float32 bytes of each collective's unsharded tensor.
     pub bytes: u64,
-    /// What workers pass at once in each round. Rank 0 is the root, where there is one.
+    /// Collectives that a round begins. Rank 0 is the root, where there is one.
     #[serde(default = "all_reduce", deserialize_with = "kinds")]
     pub collectives: Vec<Kind>,
+    /// What a worker does in a round. Where empty, it computes, and then begins all of `collectives` at once.
+    #[serde(default)]
+    pub actions: Vec<Action>,
     /// Rounds, one after another.
     pub rounds: u32,
     /// In rank order.
@@ -200,6 +203,18 @@ pub struct Job {
     /// Whether a round ends where the roots have the sum.
     #[serde(default)]
     pub upload_only: bool,
+}
+
+impl Job {
+    /// Collectives that each round begins, by index, in this order.
+    pub fn begun(&self) -> impl Iterator<Item = usize> + '_ {
+        let begun = self.actions.iter().filter_map(|action| match action {
+            Action::Begin(collective) => Some(*collective),
+            Action::Compute(_) | Action::Wait(_) => None,
+        });
+        let all = if self.actions.is_empty() { 0..self.collectives.len() } else { 0..0 };
+        all.chain(begun)
+    }
 }
 
 fn all_reduce() -> Vec<Kind> {
@@ -219,13 +234,26 @@ fn kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Kind>, D::Err
     }
 }
 
+/// A part of what a worker does in a round. The round is over when all that it has begun has ended, which is in the order
+/// in which it began.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Computes for this share of the round's computing.
+    Compute(f64),
+    /// Begins one of the job's collectives, by index, and goes on.
+    Begin(usize),
+    /// Waits until so many of the round's collectives have ended.
+    Wait(usize),
+}
+
 /// When a worker has its gradients.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerTimes {
     /// Seconds from the moment at which everyone has joined until it begins.
     pub start: Distribution,
-    /// Seconds of computing before each collective.
+    /// Seconds of computing in each round, all of it before the first collective unless the job's actions say otherwise.
     pub compute: Distribution,
 }
 
@@ -282,6 +310,9 @@ pub enum Distribution {
 pub struct Stream {
     /// For people.
     pub name: String,
+    /// Which of the job's collectives it carries, by index.
+    #[serde(default)]
+    pub collective: usize,
     /// Child and parent, sites by index, each child after its parent.
     pub edges: Vec<(usize, usize)>,
     /// On each edge, each way, headers included.

@@ -114,6 +114,7 @@ pub fn scenario(tree: &Tree, policy: &str, bytes: u64, direction: Direction) -> 
     let wire_bytes = bytes as f64 * (1.0 + 80.0 / 1024.0);
     made.jobs[0].streams = vec![Stream {
         name: "values".into(),
+        collective: 0,
         edges,
         wire_bytes,
         shares: Vec::new(),

@@ -18,7 +18,7 @@ pub(super) enum Brings {
 /// When a current may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
-    /// When this worker has its gradients.
+    /// When this worker has begun the collective.
     Rank(u32),
     /// When all have.
     Last,
@@ -26,7 +26,7 @@ pub(super) enum Begins {
     Fed,
 }
 
-/// A current as every round has it. Currents are numbered within their job's round.
+/// A current as a collective has it in every round. Currents are numbered within their collective.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     /// Capacities that it crosses, each once, and how often.
@@ -44,7 +44,7 @@ pub(super) struct Template {
     pub target: usize,
 }
 
-/// A job's round.
+/// A collective of a job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pattern {
     pub currents: Vec<Template>,
@@ -63,7 +63,7 @@ impl Pattern {
     }
 }
 
-/// Makes the pattern of a job.
+/// Makes the patterns of jobs.
 pub(super) struct Weaver<'a> {
     pub scenario: &'a Scenario,
     pub network: &'a mut RoutedLinks,
@@ -72,9 +72,10 @@ pub(super) struct Weaver<'a> {
 }
 
 impl Weaver<'_> {
-    pub fn pattern(&mut self, job: &Job) -> Result<Pattern, SimulationError> {
+    /// The pattern of one of a job's collectives.
+    pub fn pattern(&mut self, job: &Job, collective: usize) -> Result<Pattern, SimulationError> {
         let mut pattern = Pattern::default();
-        for stream in &job.streams {
+        for stream in job.streams.iter().filter(|stream| stream.collective == collective) {
             if !stream.shares.is_empty() {
                 self.weave_shares(stream, &mut pattern)?;
                 continue;

@@ -15,13 +15,17 @@ pub(super) enum Stage {
     Ended,
 }
 
-/// A current of a round.
+/// A current of a collective.
 #[derive(Clone, Debug)]
 pub(super) struct Current {
     pub job: u32,
     pub round: u32,
-    /// In the job's pattern; `base` is the number of the round's first.
+    /// Number of the collective among all of its job.
+    pub call: u64,
+    /// What it is like.
+    pub pattern: u32,
     pub template: u32,
+    /// Number of the collective's first current.
     pub base: u32,
     pub stage: Stage,
     pub sent_bytes: f64,
@@ -29,7 +33,7 @@ pub(super) struct Current {
 
 /// Currents, those of them that are open, and how they share capacities.
 pub(super) struct Flowing {
-    /// By job.
+    /// Of all jobs' collectives.
     pub patterns: Vec<Pattern>,
     pub sharing: Sharing,
     pub currents: Vec<Current>,
@@ -45,7 +49,7 @@ impl Flowing {
     }
 
     pub fn template(&self, current: &Current) -> &Template {
-        &self.patterns[current.job as usize].currents[current.template as usize]
+        &self.patterns[current.pattern as usize].currents[current.template as usize]
     }
 
     pub fn template_of(&self, number: u32) -> &Template {

@@ -6,9 +6,11 @@ use super::current::Weaver;
 use super::flowing::Flowing;
 use super::leftover::Leftover;
 use super::timers::Timers;
+use crate::course::Course;
 use crate::network::{RoutedLinks, picoseconds, seconds};
 use crate::record::tell;
 use crate::rounds::Rounds;
+use crate::scenario::Job;
 use crate::timeline::Loads;
 use crate::trace::Trace;
 use crate::{Scenario, SimulationError, Sink};
@@ -18,13 +20,23 @@ const UNLIMITED_BPS: f64 = 1e15;
 /// Events between two reports of progress.
 const PROGRESS_EVENTS: u64 = 1 << 12;
 
-/// A round that has currents.
+/// A collective that has currents.
 pub(super) struct Running {
+    pub pattern: usize,
     pub base: u32,
     pub begun: usize,
     pub ended: usize,
     /// By rank: currents that have to end before it has everything.
     pub missing: Vec<u32>,
+}
+
+/// A worker of a job.
+pub(super) struct Player {
+    pub course: Course,
+    pub round: u32,
+    /// Collectives of all rounds that it has begun, and the first of them that has not ended.
+    pub begun: u64,
+    pub ended: u64,
 }
 
 pub(super) struct Fluid<'a> {
@@ -33,11 +45,15 @@ pub(super) struct Fluid<'a> {
     pub flowing: Flowing,
     /// What directions leave to the jobs.
     pub leftover: Leftover,
-    /// Numbers of rounds that have ended, by job: their currents are used again.
+    /// By job: the pattern of its first collective.
+    pub first_pattern: Vec<usize>,
+    /// By job and rank.
+    pub players: Vec<Vec<Player>>,
+    /// Numbers of collectives that have ended, by pattern: their currents are used again.
     pub spare: Vec<Vec<u32>>,
-    /// By job, from the oldest round that has not ended.
+    /// By job, from the oldest collective that has not ended.
     pub running: Vec<VecDeque<Running>>,
-    pub first_running: Vec<u32>,
+    pub first_running: Vec<u64>,
     pub timers: Timers,
     pub rounds: Rounds,
     /// By direction: what has crossed it, counted as it flows.
@@ -57,18 +73,27 @@ impl<'a> Fluid<'a> {
             adders.push(site.adding_bps.map(|bps| network.links.add_inner(index, bps)));
         }
         let mut weaver = Weaver { scenario, network: &mut network, adders: &adders };
-        let patterns: Result<Vec<_>, _> = scenario.jobs.iter().map(|j| weaver.pattern(j)).collect();
+        let (mut patterns, mut first_pattern, mut players) = (Vec::new(), Vec::new(), Vec::new());
+        for job in &scenario.jobs {
+            first_pattern.push(patterns.len());
+            for collective in 0..job.collectives.len() {
+                patterns.push(weaver.pattern(job, collective)?);
+            }
+            players.push(players_of(job)?);
+        }
         let rate = |direction| network.links.rate_bps(direction).unwrap_or(UNLIMITED_BPS);
         let full_bps: Vec<f64> = (0..network.links.count()).map(rate).collect();
         let mut fluid = Self {
             scenario,
-            flowing: Flowing::new(patterns?, &full_bps),
+            spare: vec![Vec::new(); patterns.len()],
+            flowing: Flowing::new(patterns, &full_bps),
+            first_pattern,
+            players,
             carried_bytes: vec![0.0; full_bps.len()],
             timeline: scenario.timeline.then(|| Loads::new(full_bps.len())),
             ingress_bytes: vec![0.0; scenario.jobs.len()],
             leftover: Leftover::new(full_bps),
             network,
-            spare: vec![Vec::new(); scenario.jobs.len()],
             running: scenario.jobs.iter().map(|_| VecDeque::new()).collect(),
             first_running: vec![0; scenario.jobs.len()],
             timers: Timers::default(),
@@ -97,7 +122,7 @@ impl<'a> Fluid<'a> {
         self.flow_until(next_s);
         self.events += 1;
         self.end_currents(sink)?;
-        self.ring_timers();
+        self.ring_timers(sink)?;
         if self.events.is_multiple_of(PROGRESS_EVENTS) {
             self.check_rates()?;
             tell(sink, &self.progress())?;
@@ -119,4 +144,10 @@ impl<'a> Fluid<'a> {
         self.flowing.flow_until(next_s);
         self.trace.note(next_s.to_bits());
     }
+}
+
+fn players_of(job: &Job) -> Result<Vec<Player>, SimulationError> {
+    let course = Course::of(job)?;
+    let player = |_| Player { course: course.clone(), round: 0, begun: 0, ended: 0 };
+    Ok(job.workers.iter().map(player).collect())
 }

@@ -92,7 +92,16 @@ fn record(flowing: &Flowing, next_s: f64, spans: &mut [Vec<Span>]) {
 }
 
 fn current(number: u32) -> Current {
-    Current { job: 0, round: 0, template: number, base: 0, stage: Stage::Waiting, sent_bytes: 0.0 }
+    Current {
+        job: 0,
+        round: 0,
+        call: 0,
+        pattern: 0,
+        template: number,
+        base: 0,
+        stage: Stage::Waiting,
+        sent_bytes: 0.0,
+    }
 }
 
 fn pattern(flows: &[Flow]) -> Pattern {

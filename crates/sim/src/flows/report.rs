@@ -88,8 +88,12 @@ impl Fluid<'_> {
     pub(super) fn check(&self) -> Result<(), SimulationError> {
         self.check_rates()?;
         for (job, got_bytes) in self.scenario.jobs.iter().zip(&self.ingress_bytes) {
-            let model_bytes: f64 = job.streams.iter().map(|stream| stream.wire_bytes).sum();
-            let least_bytes = model_bytes * f64::from(job.rounds);
+            let of_collective = |collective| {
+                let streams =
+                    job.streams.iter().filter(move |stream| stream.collective == collective);
+                streams.map(|stream| stream.wire_bytes).sum::<f64>()
+            };
+            let least_bytes = job.begun().map(of_collective).sum::<f64>() * f64::from(job.rounds);
             if *got_bytes < least_bytes * (1.0 - SLACK) {
                 let name = &job.name;
                 let what = format!("job {name}: the root got {got_bytes} bytes of {least_bytes}");

@@ -4,15 +4,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::fluid::Fluid;
-use crate::SimulationError;
 use crate::network::{picoseconds, seconds};
 use crate::scenario::Broken;
+use crate::{SimulationError, Sink};
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// A worker has its gradients: job, rank and round.
-    Begin { job: u32, rank: u32, round: u32 },
+    /// A worker has computed.
+    GoOn { job: u32, rank: u32 },
     /// A link breaks, or is back.
     Break { failure: u32, is_back: bool },
     /// Others begin to send, or stop.
@@ -77,14 +77,18 @@ impl Fluid<'_> {
         Ok(())
     }
 
-    pub(super) fn ring_timers(&mut self) {
+    pub(super) fn ring_timers(&mut self, sink: &mut Sink) -> Result<(), SimulationError> {
         while let Some((at_ps, event)) = self.timers.pop(self.flowing.now_s) {
             match event {
-                Event::Begin { job, rank, round } => self.begin(job as usize, rank, round, at_ps),
+                Event::GoOn { job, rank } => {
+                    self.players[job as usize][rank as usize].course.note_computed();
+                    self.go_on(job as usize, rank as usize, at_ps, sink)?;
+                }
                 Event::Break { failure, is_back } => self.break_link(failure as usize, is_back),
                 Event::Background { index, is_over } => self.change_background(index, is_over),
             }
         }
+        Ok(())
     }
 
     fn break_link(&mut self, failure: usize, is_back: bool) {

@@ -3,7 +3,7 @@
 use wiresum_testkit::cluster::with_exchanges;
 use wiresum_worker::Kind;
 
-use crate::scenario::Direction;
+use crate::scenario::{Action, Direction};
 use crate::testing::{GIGABIT, Tree, records, rounds, scenario};
 use crate::{Record, Scenario};
 
@@ -45,6 +45,19 @@ fn every_collective_brings_what_it_promises_whatever_links_do() {
             assert_eq!(*checked_values, 2 * coming, "{collectives:?}");
             assert_eq!(rounds(&records).len(), 2, "{collectives:?}");
         }
+    }
+}
+
+#[test]
+fn collectives_of_a_course_bring_what_they_promise_whatever_links_do() {
+    let [gather, scatter] = [Action::Begin(0), Action::Begin(1)];
+    let course = [gather, Action::Wait(1), gather, scatter, Action::Wait(2), gather, scatter];
+    for direction in [GIGABIT, harmful()] {
+        let mut scenario = star(BYTES, &[Kind::AllGather, Kind::ReduceScatter], direction);
+        scenario.jobs[0].actions = course.to_vec();
+        let records = records(&scenario).expect("exact sums");
+        let Some(Record::End { checked_values, .. }) = records.last() else { panic!() };
+        assert_eq!(*checked_values, 2 * (3 * 3 * BYTES + 2 * BYTES / 4));
     }
 }
 

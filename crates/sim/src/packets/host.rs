@@ -8,6 +8,8 @@ use wiresum_protocol::Time;
 use wiresum_worker::{Collective, Event, Failure, Session, Sink, Source};
 
 use super::buffer::{Call, Exact, Findings, ROOT, Zeros};
+use crate::SimulationError;
+use crate::course::Course;
 use crate::scenario::Job;
 
 /// The only incarnation of a simulated job.
@@ -27,10 +29,12 @@ pub(super) struct Host<'a> {
     /// What its job does.
     work: &'a Job,
     session: Session,
-    /// Collectives of the last round that have not ended.
-    open: usize,
-    /// Rounds submitted.
+    /// Where it is in its round.
+    pub course: Course,
+    /// Rounds that it has ended.
     pub round: u32,
+    /// Collectives submitted, in all rounds.
+    submitted: u32,
     pub is_dead: bool,
     /// Whether it waits for its own link.
     pub is_held_back: bool,
@@ -41,24 +45,32 @@ pub(super) struct Host<'a> {
 /// What a worker's owner learns.
 pub(super) enum News {
     Joined,
+    /// A collective has ended, none before those that were submitted earlier.
     Finished(Result<(), Failure>),
 }
 
 impl<'a> Host<'a> {
-    pub fn new(index: usize, job: &'a Job, rank: usize, site: usize, address: SocketAddr) -> Self {
-        Self {
+    pub fn new(
+        index: usize,
+        job: &'a Job,
+        rank: usize,
+        site: usize,
+        address: SocketAddr,
+    ) -> Result<Self, SimulationError> {
+        Ok(Self {
             job: index,
             rank,
             site,
             address,
             work: job,
             session: Session::new(&job.plan, rank as u32, INCARNATION),
-            open: 0,
+            course: Course::of(job)?,
             round: 0,
+            submitted: 0,
             is_dead: false,
             is_held_back: false,
             alarm: None,
-        }
+        })
     }
 
     pub fn join(&mut self, patience: Duration, now: Time) {
@@ -75,21 +87,24 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Passes the collectives of the next round; their values are checked if there are findings to note.
-    pub fn submit(&mut self, findings: Option<&Arc<Findings>>, patience: Duration, now: Time) {
-        let calls = Call::all(self.work, self.rank);
-        self.open = calls.len();
-        for call in calls {
-            let collective = match findings {
-                None => passed(call, Zeros(call)),
-                Some(findings) => {
-                    let findings = Arc::clone(findings);
-                    passed(call, Exact { call, round: self.round, findings })
-                }
-            };
-            self.session.submit(collective, now.plus(patience), now);
-        }
-        self.round += 1;
+    /// Passes one of its job's collectives; its values are checked if there are findings to note.
+    pub fn submit(
+        &mut self,
+        collective: usize,
+        findings: Option<&Arc<Findings>>,
+        patience: Duration,
+        now: Time,
+    ) {
+        let call = Call::all(self.work, self.rank)[collective];
+        let passed = match findings {
+            None => passed(call, Zeros(call)),
+            Some(findings) => {
+                let findings = Arc::clone(findings);
+                passed(call, Exact { call, round: self.submitted, findings })
+            }
+        };
+        self.session.submit(passed, now.plus(patience), now);
+        self.submitted += 1;
     }
 
     pub fn handle(&mut self, source: SocketAddr, datagram: &[u8], now: Time) {
@@ -109,12 +124,7 @@ impl<'a> Host<'a> {
         loop {
             match self.session.poll_event()? {
                 Event::Joined => return Some(News::Joined),
-                Event::Finished { outcome, .. } => {
-                    self.open = self.open.saturating_sub(1);
-                    if outcome.is_err() || self.open == 0 {
-                        return Some(News::Finished(outcome));
-                    }
-                }
+                Event::Finished { outcome, .. } => return Some(News::Finished(outcome)),
                 Event::Moved(_)
                 | Event::Unattended
                 | Event::HeldUp(_)

@@ -20,7 +20,7 @@ impl World<'_> {
         if !self.parties.is_empty() && self.complaints.is_empty() {
             self.complaints = self.waiting_players().collect();
         } else if self.complaints.is_empty() {
-            let open = |host: &Host| format!("{} waits in round {}", host.name(), host.round);
+            let open = |host: &Host| format!("{} waits in round {}", host.name(), host.round + 1);
             self.complaints = self.hosts.iter().filter(|h| !h.is_dead).map(open).collect();
         }
         SimulationError::Stuck { at_s: seconds(self.now_ps), waits: self.complaints }

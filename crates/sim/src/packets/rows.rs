@@ -13,6 +13,8 @@ use crate::{SimulationError, Sink};
 
 /// Number of the sparse job's rounds, and of its dense part among the jobs.
 const TOGETHER: usize = 0;
+/// The only collective of its dense part.
+const DENSE: usize = 0;
 
 impl<'a> World<'a> {
     /// Places the participants of a sparse job.
@@ -114,14 +116,14 @@ impl<'a> World<'a> {
     ) -> Result<(), SimulationError> {
         let Some(player) = self.parties[party].player_mut() else { return Ok(()) };
         self.rounds.schedule(TOGETHER, rank, player.round, self.now_ps);
-        self.rounds.begin(TOGETHER, player.round, self.now_ps);
+        self.rounds.begin(TOGETHER, rank, player.round, self.now_ps);
         player.awaits_sum = !self.hosts.is_empty();
         player.begin();
         if self.hosts.is_empty() {
             return Ok(());
         }
         let now = self.now();
-        self.hosts[rank].submit(self.findings.as_ref(), self.patience, now);
+        self.hosts[rank].submit(DENSE, self.findings.as_ref(), self.patience, now);
         self.drive(rank, sink)
     }
 

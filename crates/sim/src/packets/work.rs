@@ -8,6 +8,8 @@ use super::host::{Host, News};
 use super::peers::{Parcel, Sender};
 use super::world::{Event, World, is_due, schedule};
 use crate::circuits::turns::Change;
+use crate::course::Next;
+use crate::network::picoseconds;
 use crate::{SimulationError, Sink};
 
 impl World<'_> {
@@ -73,7 +75,7 @@ impl World<'_> {
             let Some(news) = self.hosts[host].poll_news() else { break };
             match news {
                 News::Joined => self.join(host, sink)?,
-                News::Finished(Ok(())) => self.finish(host, sink)?,
+                News::Finished(Ok(())) => self.note_end(host, sink)?,
                 News::Finished(Err(failure)) => {
                     let name = self.hosts[host].name();
                     self.complaints.push(format!("{name}: {failure}"));
@@ -102,7 +104,7 @@ impl World<'_> {
     }
 
     /// A host's own link has room again.
-    pub(super) fn go_on(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+    pub(super) fn let_out(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
         self.hosts[host].is_held_back = false;
         if self.hosts[host].is_dead { Ok(()) } else { self.drive(host, sink) }
     }
@@ -127,30 +129,63 @@ impl World<'_> {
 
     pub(super) fn schedule_round(&mut self, host: usize, round: u32) {
         let Host { job, rank, .. } = self.hosts[host];
-        let at_ps = self.rounds.schedule(job, rank, round, self.now_ps);
-        self.queue.push(at_ps, Event::Begin(host as u32));
+        let (start_ps, compute_s) = self.rounds.start(job, rank, round, self.now_ps);
+        let at_ps = start_ps + picoseconds(self.hosts[host].course.start(compute_s));
+        self.queue.push(at_ps, Event::GoOn(host as u32));
     }
 
-    pub(super) fn begin(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+    /// A host has computed, and goes on in its round.
+    pub(super) fn wake(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
         if self.hosts[host].is_dead {
             return Ok(());
         }
-        let now = self.now();
-        self.rounds.begin(self.hosts[host].job, self.hosts[host].round, self.now_ps);
-        self.hosts[host].submit(self.findings.as_ref(), self.patience, now);
+        self.hosts[host].course.note_computed();
+        self.go_on(host, sink)?;
         self.drive(host, sink)
     }
 
-    pub(super) fn finish(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+    /// Has a host do what its round has next, up to where it computes or waits.
+    fn go_on(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
         let Host { job, rank, round, .. } = self.hosts[host];
-        if !self.parties.is_empty() {
-            return self.note_sum(rank, sink);
+        let now = self.now();
+        loop {
+            match self.hosts[host].course.next() {
+                Next::Wait => return Ok(()),
+                Next::Compute(seconds) => {
+                    let at_ps = self.now_ps + picoseconds(seconds);
+                    self.queue.push(at_ps, Event::GoOn(host as u32));
+                    return Ok(());
+                }
+                Next::Begin { collective, is_first } => {
+                    if is_first {
+                        self.rounds.begin(job, rank, round, self.now_ps);
+                    }
+                    let findings = self.findings.as_ref();
+                    self.hosts[host].submit(collective, findings, self.patience, now);
+                }
+                Next::End => return self.finish(host, sink),
+            }
         }
-        let next = self.rounds.finish(job, rank, round - 1, self.now_ps, sink)?;
+    }
+
+    /// A host's round is over.
+    fn finish(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+        let Host { job, rank, round, .. } = self.hosts[host];
+        self.hosts[host].round += 1;
+        let next = self.rounds.finish(job, rank, round, self.now_ps, sink)?;
         if let Some(next) = next {
             self.schedule_round(host, next);
         }
         Ok(())
+    }
+
+    /// A host's oldest collective has ended.
+    fn note_end(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
+        if !self.parties.is_empty() {
+            return self.note_sum(self.hosts[host].rank, sink);
+        }
+        self.hosts[host].course.note_end();
+        self.go_on(host, sink)
     }
 
     pub(super) fn ring_host(

@@ -96,8 +96,8 @@ pub(super) enum Event {
     PartyAlarm(u32),
     /// A host's own link, which was full, has room again.
     Drained(u32),
-    /// A host has its gradients.
-    Begin(u32),
+    /// A host has computed.
+    GoOn(u32),
     /// Something breaks, or is back.
     Break {
         failure: u32,
@@ -273,8 +273,8 @@ impl<'a> World<'a> {
                 Ok(())
             }
             Event::PartyAlarm(party) => self.ring_party(party as usize, sink),
-            Event::Drained(host) => self.go_on(host as usize, sink),
-            Event::Begin(host) => self.begin(host as usize, sink),
+            Event::Drained(host) => self.let_out(host as usize, sink),
+            Event::GoOn(host) => self.wake(host as usize, sink),
             Event::Break { failure, is_back } => {
                 self.break_down(failure as usize, is_back);
                 Ok(())
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
             // Workers without an address get one from a network of its own, where no plan's addresses are.
             let made = IpAddr::V4(Ipv4Addr::from_bits(0x0100_0000 + ordinal));
             let address = SocketAddr::new(worker.address.unwrap_or(made), WORKER_PORT);
-            self.hosts.push(Host::new(index, job, rank, site, address));
+            self.hosts.push(Host::new(index, job, rank, site, address)?);
             let addresses = addresses(&job.plan, Child::Worker(rank as u32)).chain([address]);
             endpoints.extend(addresses.map(|address| (address, Endpoint::Host(ordinal))));
         }

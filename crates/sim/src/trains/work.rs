@@ -85,7 +85,7 @@ impl<V: Content> Yard<'_, V> {
             return;
         }
         let host = &mut self.jobs[job].hosts[rank];
-        self.rounds.begin(job, host.round, self.now_ps);
+        self.rounds.begin(job, rank, host.round, self.now_ps);
         self.progress_ps = self.now_ps;
         host.round += 1;
         host.is_busy = true;
