@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wiresum.cli.sharded import PredictedStep, StepOptions, predicted_step
 from wiresum.commandline import completion, options
 from wiresum.commandline.console import note, out, print_json
 from wiresum.commandline.groups import grouped, present, refuse
 from wiresum.commandline.progress import working
 from wiresum.commandline.quantities import parse_size, parse_starts
 from wiresum.commandline.tables import figures
-from wiresum.plan.choices import COLLECTIVES, ELEMENT_BYTES, MAX_PACKED_WORKERS, ElementType
+from wiresum.plan.choices import COLLECTIVES, ELEMENT_BYTES, FSDP, MAX_PACKED_WORKERS, ElementType
 
 if TYPE_CHECKING:
     from wiresum.plan.aggregation_plan import AggregationPlan
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from wiresum.topology.model import Topology
 
 DEFAULT_SIZE = "25MB"
+ASKED = (*COLLECTIVES, FSDP)
 WITHOUT = "is predicted without it; leave it out"
 
 
@@ -29,12 +31,14 @@ def predict(
     plan: options.PlanArgument,
     topology: options.TopologyOption,
     network: options.NetworkOptions,
+    step: StepOptions,
     collective: Annotated[
         str,
         typer.Option(
             "--collective",
-            help=f"Collective: {', '.join(COLLECTIVES)} (a reduce-scatter and an all-gather at once is a pair)",
-            autocompletion=completion.name(COLLECTIVES),
+            help=f"Collective: {', '.join(COLLECTIVES)} (a reduce-scatter and an all-gather at once is a pair), or "
+            f"{FSDP}, a step of a sharded model",
+            autocompletion=completion.name(ASKED),
         ),
     ] = COLLECTIVES[0],
     size: Annotated[
@@ -77,8 +81,9 @@ def predict(
     from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.predict import predict as predict_plan
 
-    if collective not in COLLECTIVES:
-        raise typer.BadParameter(f"{collective} is not one of {', '.join(COLLECTIVES)}", param_hint="--collective")
+    if collective not in ASKED:
+        raise typer.BadParameter(f"{collective} is not one of {', '.join(ASKED)}", param_hint="--collective")
+    step.refuse_beside(collective)
     given, starts = AggregationPlan.read(plan), parse_starts(start or [])
     is_other = collective != COLLECTIVES[0]
     alone = {
@@ -95,10 +100,15 @@ def predict(
         _check_eight_bits(given)
     there, tensor_bytes = network.load(topology), parse_size(size or DEFAULT_SIZE)
     as_float32 = given.job.as_float32(tensor_bytes, ELEMENT_BYTES[dtype], eight_bits=eight_bits)
+    steps: PredictedStep | None = None
     if is_other:
+        refuse(present(alone), f"a {'step of fsdp' if collective == FSDP else collective} {WITHOUT}")
+    if collective == FSDP:
+        steps = predicted_step(there, given, tensor_bytes, step, ELEMENT_BYTES[dtype])
+        found = steps.asked
+    elif is_other:
         from wiresum.predict.collectives import predict_collective
 
-        refuse(present(alone), f"a {collective} {WITHOUT}")
         found = predict_collective(there, given, tensor_bytes, collective, ELEMENT_BYTES[dtype])
     else:
         found = predict_plan(there, given, as_float32, starts, upload_only, barrier=barrier)
@@ -109,9 +119,12 @@ def predict(
         note(f"{plot}: rates over time")
     load = _host_load(given, as_float32, hosts, found) if hosts else None
     if as_json:
-        print_json({"collective": collective, **found.to_json(), **({"hosts": load.to_json()} if load else {})})
+        told = (steps or found).to_json()
+        print_json({"collective": collective, **told, **({"hosts": load.to_json()} if load else {})})
     else:
         show(found, collective)
+        if steps:
+            steps.show()
         if load:
             show_hosts(load)
 

@@ -67,3 +67,10 @@ DEFAULT_LOSS_SEED = 1
 CollectiveName = Literal["all_reduce", "reduce_scatter", "all_gather", "pair", "broadcast", "reduce"]
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 """Names in `torch.distributed`; `pair` is a reduce-scatter and an all-gather at once."""
+RoundName = Literal[CollectiveName, "fsdp"]
+FSDP: Final = "fsdp"
+"""A step of a model that FSDP2 has sharded: many collectives, and computing between them."""
+DEFAULT_BLOCKS = 8
+"""As many as `wiresum bench fsdp` shards."""
+MAX_BLOCKS = 1 << 10
+"""More than any model has layers; a step's flows are still predicted in seconds."""
