@@ -95,6 +95,9 @@ BAD = {
     "copies that the plan has not": (HEAD + JOB + 'collective = "pair"\n', ":5: job job: pair goes through Gloo"),
     "trains of copies": (TRAINS.replace("window", 'collective = "reduce"\nwindow'), ":6: job job: trains carry all-"),
     "copies up only": (FLOWS + 'collective = "reduce"\nupload_only = true\n', ":7: upload_only: only all-reduces"),
+    "steps that the plan has not": (HEAD + JOB + 'collective = "fsdp"\n', ":5: job job: fsdp goes through Gloo"),
+    "blocks of nothing": (HEAD + JOB + "blocks = 4\n", ":3: job[0]: `blocks` is for the collective `fsdp`, not for"),
+    "trains of steps": (TRAINS.replace("window", 'collective = "fsdp"\nwindow'), ":6: job job: trains carry all-"),
     "no collective": (HEAD + JOB + 'collective = "gossip"\n', ":5: job[0].collective:"),
     "packets up only": (HEAD + JOB + "upload_only = true\n", ":5: upload_only: packets bring results down"),
 }  # fmt: skip

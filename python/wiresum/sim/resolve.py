@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wiresum.document import Location, is_there
@@ -13,13 +13,13 @@ from wiresum.plan.assignment.routes import arcs
 from wiresum.plan.assignment.wiring import unlimited
 from wiresum.planners import SWITCH_PLANNERS, assign
 from wiresum.planners import plan as make_plan
-from wiresum.predict import PredictedStream, streams
-from wiresum.predict.collectives import PARTS, exchanges, is_all_reduce, shape_of
+from wiresum.predict import streams
 from wiresum.predict.hosts import HostProfile, limit_of_threads
 from wiresum.predict.schedule import Tree
 from wiresum.schedule.model import Timetable
 from wiresum.sim.asked import Question, asked, seen
 from wiresum.sim.circuits import resolve_circuits, workload_of
+from wiresum.sim.passed import Passed, PassedStream, passed, replaced
 from wiresum.sim.planned import choices, described, is_planned, switched
 from wiresum.sim.programs import Programs
 from wiresum.sim.rows import PlannedRows, planned_rows, resolve_dense, resolve_rows
@@ -32,8 +32,6 @@ from wiresum.turns.sharing import GRADIENT_PART
 
 LoadTopology = Callable[[str], Topology]
 """A topology by its name or path, as the command line knows them."""
-Loads = Mapping[str, tuple[float, float]]
-"""Bytes of each worker's link, up and down."""
 
 
 def resolve(file: ScenarioFile, load: LoadTopology, timeline: bool = False) -> str:
@@ -328,32 +326,31 @@ class _Resolver:
             problem = f"upload_only: only all-reduces end at their roots, not {job.collective}; remove one of the two"
             raise self.file.error(("job", index, "upload_only"), problem)
         is_switched = plan.fabric is not None or (job.plan is None and job.planner in SWITCH_PLANNERS)
-        flows = self._flows(index, job, plan)
+        found = self._passed(index, job, plan)
         if is_switched:
-            flows = [(stream, {}) for stream in switched(job, plan, [stream for stream, _ in flows])]
+            found = replaced(found, switched(job, plan, [one.stream for one in found.streams]))
         return {
             "name": job.name,
             "plan": plan.model_dump(mode="json", exclude_none=True, exclude={"solution"}),
-            "bytes": job.bytes,
-            "collectives": list(PARTS.get(job.collective, (job.collective,))),
+            "bytes": found.bytes,
+            "collectives": list(found.collectives),
+            "actions": list(found.actions),
             "rounds": job.rounds,
             "workers": job.times(names),
-            "streams": [self._stream(index, stream, loads, is_copied=is_switched) for stream, loads in flows],
+            "streams": [self._stream(index, one, is_copied=is_switched) for one in found.streams],
             "barrier": not is_switched and plan.job.waits_for_all,
             "upload_only": job.upload_only,
         }  # fmt: skip
 
-    def _flows(self, index: int, job: ScenarioJob, plan: AggregationPlan) -> list[tuple[PredictedStream, Loads]]:
-        """Streams, with the bytes of each worker where workers send and take different amounts."""
+    def _passed(self, index: int, job: ScenarioJob, plan: AggregationPlan) -> Passed:
         try:
-            if is_all_reduce(plan, job.collective):
-                return [(stream, {}) for stream in streams(plan, job.bytes)]
+            return passed(job, plan)
         except PlanError as bad:
             remedy = "; in a scenario, `copies = true` gives the planner's plan copies" if job.plan is None else ""
             raise self.file.error(("job", index, "collective"), f"job {job.name}: {bad}{remedy}") from None
-        return [(one.stream, one.loads) for one in exchanges(plan, shape_of(plan, job.bytes), job.collective)]
 
-    def _stream(self, index: int, stream: PredictedStream, loads: Loads, *, is_copied: bool) -> dict[str, Any]:
+    def _stream(self, index: int, one: PassedStream, *, is_copied: bool) -> dict[str, Any]:
+        stream = one.stream
         try:
             ways = arcs(self.topology, stream.links)
         except PlanError as bad:
@@ -361,9 +358,10 @@ class _Resolver:
         edges = Tree(stream.parents).edges
         return {
             "name": stream.name,
+            "collective": one.collective,
             "edges": [[self.sites[child], self.sites[parent]] for child, parent in edges],
             "wire_bytes": float(stream.wire_bytes),
-            "shares": [loads[child] for child, _ in edges if loads],
+            "shares": [one.loads[child] for child, _ in edges if one.loads],
             "lockstep": stream.lockstep,
             "ways": resolved_ways(ways, self.sites),
             "is_copied": is_copied,

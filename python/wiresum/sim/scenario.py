@@ -9,14 +9,17 @@ from wiresum.document import Document, FileDocument
 from wiresum.errors import ScenarioError, WiresumError
 from wiresum.plan.aggregation_plan import MAX_SLOTS
 from wiresum.plan.choices import (
+    DEFAULT_BLOCKS,
     DEFAULT_MTU_BYTES,
     DEFAULT_TIME_LIMIT_S,
     DEFAULT_WINDOW,
+    FSDP,
+    MAX_BLOCKS,
     MAX_TRIES,
-    CollectiveName,
     Exponents,
     Lanes,
     Policy,
+    RoundName,
 )
 from wiresum.registry import spelled
 from wiresum.topology.names import Name
@@ -198,12 +201,15 @@ class ScenarioJob(Document):
         model: what planners of switch networks place, by name; `bytes` of one part where absent. Its size and the
             switches' memory are scaled to `bytes` together.
         parts: equal sub-models of it; layers of a model where absent.
-        bytes: float32 bytes of each collective's unsharded tensor.
-        collective: what workers pass in each round; `pair` is a reduce-scatter and an all-gather at once. The root of a
-            broadcast or reduce is rank 0.
+        bytes: float32 bytes of each collective's unsharded tensor; of `fsdp`, of the model.
+        collective: what workers pass in each round; `pair` is a reduce-scatter and an all-gather at once, `fsdp` a step
+            of a model that FSDP2 has sharded. The root of a broadcast or reduce is rank 0.
+        blocks: equal parts of the model that are sharded each by itself; only with `fsdp`.
+        overlap: whether collectives of a step run ahead, as after `overlap(model)` on a CPU; only with `fsdp`. A script
+            without that line, which has each of them wait for the one before, is the default.
         copies: whether servers' plan has streams for copies, as `wiresum plan --copies` makes them: all-gathers and
             broadcasts want them, and reduce-scatters then bring each worker its own part alone.
-        rounds: collectives, one after another.
+        rounds: collectives, or steps, one after another.
         policy: slot policy of the values.
         codec: `block` or `fixed:<factor>`.
         exponents: `agreed` or `expected`.
@@ -213,7 +219,7 @@ class ScenarioJob(Document):
         mtu_bytes: of the largest IP packet.
         workers: names in rank order; all of the topology where absent.
         start: when workers begin, after all have joined.
-        compute: how long they compute before each collective.
+        compute: how long they compute before each collective; of `fsdp`, in each step, a third of it forward.
         starts: workers whose start is another, by name.
         computes: workers whose computing is another, by name.
         program: how switches sum it, with the fidelity `trains`.
@@ -227,7 +233,9 @@ class ScenarioJob(Document):
     model: str | None = None
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS)] | None = None
     bytes: Annotated[int, Field(ge=4, le=MAX_JOB_BYTES)]
-    collective: CollectiveName = "all_reduce"
+    collective: RoundName = "all_reduce"
+    blocks: Annotated[int, Field(ge=1, le=MAX_BLOCKS)] = DEFAULT_BLOCKS
+    overlap: bool = False
     copies: bool = False
     rounds: Rounds = 1
     policy: Policy = "pool"
@@ -244,6 +252,13 @@ class ScenarioJob(Document):
     computes: dict[str, Times] = Field(default_factory=dict)
     program: SwitchProgram | None = None
     upload_only: bool = False
+
+    @model_validator(mode="after")
+    def _has_blocks_of_a_step(self) -> Self:
+        given = [field for field in ("blocks", "overlap") if field in self.model_fields_set]
+        if given and self.collective != FSDP:
+            raise ValueError(f"`{given[0]}` is for the collective `{FSDP}`, not for {self.collective}; leave it out")
+        return self
 
     def times(self, workers: Iterable[str]) -> list[dict[str, Any]]:
         """When workers start and how long they compute, as the simulator takes it."""

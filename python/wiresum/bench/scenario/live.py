@@ -13,7 +13,7 @@ from wiresum.bench.scenario.task import TOLERANCE, Task
 from wiresum.errors import PlanError, TestbedError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.plan.assignment.wiring import as_switched_plan
-from wiresum.plan.choices import Engine, SwitchPolicy
+from wiresum.plan.choices import FSDP, Engine, SwitchPolicy
 from wiresum.planners import SWITCH_PLANNERS
 from wiresum.sim import ScenarioFile, SimulationOutcome
 from wiresum.sim.planned import assigned, choices, packet_values, policy_of
@@ -83,8 +83,9 @@ def why_not(file: ScenarioFile) -> str:
     scenario = file.scenario
     if len(scenario.job) > 1:
         return "the testbed runs one job at a time; compare each by itself"
-    if scenario.job and scenario.job[0].collective != "all_reduce":
-        return f"live rounds are all-reduces; `wiresum bench collectives` runs {scenario.job[0].collective} live"
+    if scenario.job and (collective := scenario.job[0].collective) != "all_reduce":
+        measure = FSDP if collective == FSDP else "collectives"
+        return f"live rounds are all-reduces; `wiresum bench {measure}` runs {collective} live"
     for what in ("background", "failure", "link"):
         if getattr(scenario, what):
             return f"the testbed does not make `{what}`; remove it"
