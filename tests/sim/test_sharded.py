@@ -55,7 +55,7 @@ def written(folder):
 
 
 def seconds(path, **changes):
-    """Of the last step, in flows."""
+    """The time of the last step, in flows."""
     return simulated(path, fidelity="flows", **changes).seconds_of("job")[-1]
 
 
@@ -134,6 +134,17 @@ def test_who_computes_longer_is_waited_for_at_each_collective(scenario):
     late = {"job.0.computes": {"w1": constant(0.3)}, "job.0.compute": constant(0.1)}
     alike = {"job.0.compute": constant(0.3)}
     assert seconds(scenario, **late) == pytest.approx(seconds(scenario, **alike))
+
+
+def test_what_begins_beside_another_collective_waits_behind_its_window():
+    """Flows have no queues, so where computing and collectives take as long, packets are slower by some of a window."""
+
+    def slower(window):
+        changes = {"job.0.window": window, "job.0.compute": constant(0.2)}
+        packets, flows = (simulated(EXAMPLE, fidelity=name, **changes) for name in ("packets", "flows"))
+        return packets.seconds_of("sharded")[-1] / flows.seconds_of("sharded")[-1] - 1
+
+    assert 0.01 < slower(32) < 0.5 * slower(192) < 0.125
 
 
 def test_the_example_shows_what_overlap_brings():

@@ -33,7 +33,7 @@ pub(super) struct Current {
 
 /// Currents, those of them that are open, and how they share capacities.
 pub(super) struct Flowing {
-    /// Of all jobs' collectives.
+    /// Those of all jobs' collectives.
     pub patterns: Vec<Pattern>,
     pub sharing: Sharing,
     pub currents: Vec<Current>,
