@@ -171,6 +171,13 @@ def test_several_jobs_are_not_run_live(tmp_path):
     assert "one job at a time" in given["live"]["refusal"]
 
 
+@pytest.mark.parametrize(("collective", "live"), [("fsdp", "fsdp"), ("pair", "collectives")])
+def test_what_other_benchmarks_run_live_is_compared_in_simulation(tmp_path, collective, live):
+    given = answers(tmp_path, f'{TEXT}copies = true\ncollective = "{collective}"\n')
+    assert given["live"]["refusal"].endswith(f"`wiresum bench {live}` runs {collective} live")
+    assert total(given["packets"]) == pytest.approx(total(given["flows"]), rel=PACKET_BYTES)
+
+
 @pytest.mark.parametrize("given", [[], ["x.toml", "--planners", "ps"], ["--planners", "ps"]])
 def test_what_is_compared_has_to_be_clear(given):
     refused = CliRunner().invoke(app, ["compare", *given])
