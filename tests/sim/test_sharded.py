@@ -116,6 +116,17 @@ def test_overlap_is_never_slower(tmp_path_factory, workers, blocks, computes, is
     assert ahead <= plain * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("blocks", [1, 3, 8])
+@pytest.mark.parametrize("compute_s", [0.0, 0.05, 0.2])
+def test_overlap_is_not_slower_in_packets_where_collectives_queue(scenario, compute_s, blocks):
+    changes = {"job.0.bytes": 4_000_000, "job.0.blocks": blocks, "job.0.compute": constant(compute_s)}
+    plain, ahead = (
+        simulated(scenario, **changes, **{"job.0.overlap": overlap}).seconds_of("job")[-1] for overlap in (False, True)
+    )
+    assert ahead <= plain * 1.001
+    assert blocks == 1 or ahead < 0.98 * plain
+
+
 @pytest.mark.parametrize("fidelity", ["packets", "flows"])
 def test_computing_hides_all_but_the_ends_of_its_passes(scenario, fidelity):
     """With much computing, what is left are the first all-gather of each pass and the last reduce-scatter."""
