@@ -201,15 +201,16 @@ class ScenarioJob(Document):
         model: what planners of switch networks place, by name; `bytes` of one part where absent. Its size and the
             switches' memory are scaled to `bytes` together.
         parts: equal sub-models of it; layers of a model where absent.
-        bytes: float32 bytes of each collective's unsharded tensor; of `fsdp`, of the model.
-        collective: what workers pass in each round; `pair` is a reduce-scatter and an all-gather at once, `fsdp` a step
-            of a model that FSDP2 has sharded. The root of a broadcast or reduce is rank 0.
-        blocks: equal parts of the model that are sharded each by itself; only with `fsdp`.
-        overlap: whether collectives of a step run ahead, as after `overlap(model)` on a CPU; only with `fsdp`. A script
-            without that line, which has each of them wait for the one before, is the default.
+        bytes: float32 bytes of each collective's unsharded tensor.
+        collective: what workers pass in each round; `pair` is a reduce-scatter and an all-gather at once. The root of a
+            broadcast or reduce is rank 0.
         copies: whether servers' plan has streams for copies, as `wiresum plan --copies` makes them: all-gathers and
             broadcasts want them, and reduce-scatters then bring each worker its own part alone.
-        rounds: collectives, or steps, one after another.
+        rounds: collectives, one after another.
+        blocks: with the collective `fsdp`, which is a step of a model of `bytes` that FSDP2 has sharded: equal parts of
+            the model, each sharded by itself.
+        overlap: likewise, whether collectives run ahead, as after `overlap(model)` on a CPU. A script without that
+            line, where each collective ends before the next thing begins, is the default.
         policy: slot policy of the values.
         codec: `block` or `fixed:<factor>`.
         exponents: `agreed` or `expected`.
@@ -234,10 +235,10 @@ class ScenarioJob(Document):
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS)] | None = None
     bytes: Annotated[int, Field(ge=4, le=MAX_JOB_BYTES)]
     collective: RoundName = "all_reduce"
-    blocks: Annotated[int, Field(ge=1, le=MAX_BLOCKS)] = DEFAULT_BLOCKS
-    overlap: bool = False
     copies: bool = False
     rounds: Rounds = 1
+    blocks: Annotated[int, Field(ge=1, le=MAX_BLOCKS)] = DEFAULT_BLOCKS
+    overlap: bool = False
     policy: Policy = "pool"
     codec: str = "block"
     exponents: Exponents = "agreed"
