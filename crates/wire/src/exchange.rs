@@ -19,6 +19,12 @@ impl Exchange {
         Self(taker.0 + 1)
     }
 
+    /// One gives, and this one takes.
+    #[must_use]
+    pub fn copy_to(taker: Contributor) -> Self {
+        Self(EXCHANGE_COPY | (taker.0 + 1))
+    }
+
     /// Whether one gives, and nothing is added.
     #[must_use]
     pub fn is_copy(self) -> bool {
@@ -52,6 +58,7 @@ mod tests {
         assert_eq!(Exchange::to(Contributor(1)).awaited(0b111), 0b101);
         assert_eq!(Exchange::to(Contributor(63)).awaited(u64::MAX), u64::MAX >> 1);
         assert_eq!(Exchange::COPY.awaited(0b111), 0);
+        assert_eq!(Exchange::copy_to(Contributor(1)).awaited(0b111), 0);
         assert_eq!(
             Exchange(EXCHANGE_TAKER).awaited(u64::MAX),
             u64::MAX,
@@ -64,6 +71,11 @@ mod tests {
         assert_eq!(Exchange::to(Contributor(5)).taker(), Some(Contributor(5)));
         assert_eq!(Exchange::ALL.taker(), None);
         assert_eq!(Exchange::COPY.taker(), None);
+        for taker in [0, 5, 63].map(Contributor) {
+            let copy = Exchange::copy_to(taker);
+            assert_eq!((copy.0, copy.taker()), (129 + taker.0, Some(taker)));
+            assert!(copy.is_copy());
+        }
         assert!(Exchange::COPY.is_copy() && !Exchange::to(Contributor(0)).is_copy());
     }
 }

@@ -54,6 +54,8 @@ pub enum Duty {
     Gives = 1,
     /// It contributes nothing, and the result is for it.
     Takes = 2,
+    /// It contributes nothing, and the result is for others. It is never on its way.
+    Neither = 3,
 }
 
 impl Record {

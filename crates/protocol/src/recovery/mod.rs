@@ -220,6 +220,16 @@ impl Recovery {
         self.watch(now);
     }
 
+    /// The next position is others' business: it counts as sent, and as done.
+    pub fn note_passed(&mut self) {
+        let is_idle = !self.is_busy();
+        self.next = self.next.plus(1);
+        if is_idle {
+            self.oldest = self.next;
+        }
+        self.skip_ahead();
+    }
+
     fn note_begun(&mut self, position: FragmentId) {
         if !self.is_busy() || position.since(self.oldest) < 0 {
             self.oldest = position;

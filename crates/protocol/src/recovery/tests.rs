@@ -38,6 +38,20 @@ fn what_came_before_its_turn_is_done_when_it_comes() {
 }
 
 #[test]
+fn others_business_is_done_when_its_turn_comes() {
+    let mut recovery = recovery();
+    recovery.note_passed();
+    assert_eq!((recovery.oldest(), recovery.next(), recovery.is_busy()), (at(1), at(1), false));
+    recovery.note_sent(at(1), NOW);
+    recovery.complete_ahead(at(3), NOW);
+    recovery.note_passed();
+    assert_eq!((recovery.oldest(), recovery.next()), (at(1), at(4)), "3 has come before");
+    assert!(!recovery.is_pending(at(2)));
+    recovery.complete(at(1), NOW);
+    assert_eq!((recovery.oldest(), recovery.is_busy()), (at(4), false));
+}
+
+#[test]
 fn an_idle_sender_goes_on_behind_what_has_come() {
     let mut recovery = recovery();
     recovery.complete_ahead(at(1), NOW);

@@ -189,6 +189,8 @@ impl Tensor {
             Kind::Broadcast => {
                 of_all[self.root as usize].iter().map(|root| root.copied_to(self)).collect()
             }
+            Kind::Scatter => vec![self.scattered(of_all[self.root as usize])],
+            Kind::Gather if self.lock().rank != self.root as usize => Vec::new(),
             _ => of_all
                 .iter()
                 .map(|other| match other {
@@ -200,12 +202,22 @@ impl Tensor {
         (own, Some(shares.concat()))
     }
 
+    /// What this worker takes of the root's bytes.
+    fn scattered(&self, root: Option<&Self>) -> Vec<Option<i32>> {
+        let elements = self.own().len();
+        let rank = self.lock().rank;
+        let view = View { rank, ranks: self.ranks(), root: self.root as usize, elements };
+        let part = self.kind.part(view);
+        let given = root.map(Self::own);
+        part.map(|index| given.as_ref().map(|bytes| bytes[index])).collect()
+    }
+
     fn copied_to(&self, taker: &Self) -> Vec<Option<i32>> {
         let is_own = Arc::ptr_eq(&self.inner, &taker.inner);
         let taken = match (is_own, taker.kind) {
             (false, _) => return self.own().into_iter().map(Some).collect(),
             (true, kind) if kind.is_share() => return self.own().into_iter().map(Some).collect(),
-            (true, Kind::AllGather) => self.own().len(),
+            (true, Kind::AllGather | Kind::Gather) => self.own().len(),
             (true, _) => 0,
         };
         vec![None; taken]

@@ -8,8 +8,15 @@ use wiresum_testkit::seeds::for_each_seed;
 
 /// Seeds of deaths beside exchanges; each takes some ten milliseconds.
 const DEATHS: u64 = 300;
-const KINDS: &[Kind] =
-    &[Kind::AllReduce, Kind::Reduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast];
+const KINDS: &[Kind] = &[
+    Kind::AllReduce,
+    Kind::Reduce,
+    Kind::ReduceScatter,
+    Kind::AllGather,
+    Kind::Broadcast,
+    Kind::Gather,
+    Kind::Scatter,
+];
 
 fn exchanging(workers: u32, slots: u32, window: u32) -> Plan {
     with_exchanges(plan(&Tree::star(workers), &[POOL]), slots, window)
@@ -105,10 +112,11 @@ fn servers_carry_their_shares() {
 /// What a rank sends and takes is its own part, and that of the others, and no more.
 #[test]
 fn nobody_sends_or_gets_what_is_not_for_it() {
-    let contributions = |kind| {
-        let cluster = exchanged(exchanging(4, 64, 32), CALM, &[call(kind, 64 * 400)]);
-        (cluster.worker_count(0, "contributions"), cluster.worker_count(0, "results"))
+    let of_rank = |rank, kind, size| {
+        let cluster = exchanged(exchanging(4, 64, 32), CALM, &[call(kind, size)]);
+        (cluster.worker_count(rank, "contributions"), cluster.worker_count(rank, "results"))
     };
+    let contributions = |kind| of_rank(0, kind, 64 * 400);
     let (sent, taken) = contributions(Kind::AllReduce);
     assert!(sent >= 400 && taken >= 400);
     // A preamble of a few fragments, and a barrier for each 64 positions, are for all.
@@ -117,6 +125,19 @@ fn nobody_sends_or_gets_what_is_not_for_it() {
     let (sent, taken) = contributions(Kind::AllGather);
     // 64 × 400 bytes are 100 fragments of 256.
     assert!((100..130).contains(&sent) && (300..330).contains(&taken), "{sent}, {taken}");
+    // Rank 1 is the root, and keeps what is its own.
+    let (root, other) = (1, 0);
+    let (few, of_one, of_others) = (0..30, 100..130, 300..330);
+    for (rank, kind, size, sends, takes) in [
+        (other, Kind::Gather, 64 * 400, &of_one, &few),
+        (root, Kind::Gather, 64 * 400, &few, &of_others),
+        (other, Kind::Scatter, 64 * 1600, &few, &of_one),
+        (root, Kind::Scatter, 64 * 1600, &of_others, &few),
+    ] {
+        let (sent, taken) = of_rank(rank, kind, size);
+        assert!(sends.contains(&sent), "{kind}: rank {rank} sends {sent}");
+        assert!(takes.contains(&taken), "{kind}: rank {rank} takes {taken}");
+    }
 }
 
 #[test]

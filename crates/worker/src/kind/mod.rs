@@ -4,8 +4,10 @@ mod all_gather;
 mod all_reduce;
 mod barrier;
 mod broadcast;
+mod gather;
 mod reduce;
 mod reduce_scatter;
+mod scatter;
 mod small_all_gather;
 mod small_all_reduce;
 mod small_broadcast;
@@ -97,11 +99,21 @@ kinds! {
     SmallGather = 11 in small_gather;
     /// The same, of which each rank keeps its part of the root's.
     SmallScatter = 12 in small_scatter;
+    /// The root takes the bytes of all others, one rank's after the other's.
+    Gather = 13 in gather;
+    /// Each rank but the root takes its part of the root's bytes.
+    Scatter = 14 in scatter;
 }
 
 /// All ranks' shares, one after the other. More than memory has is no number of bytes, whatever a caller says.
 fn all_shares(view: View) -> Range<usize> {
     0..view.ranks.saturating_mul(view.elements)
+}
+
+/// Elements of a rank where each has as many as the others, or one fewer.
+fn even_part(view: View) -> Range<usize> {
+    let start = |rank: usize| (rank as u128 * view.elements as u128 / view.ranks as u128) as usize;
+    start(view.rank)..start(view.rank + 1)
 }
 
 impl Kind {
@@ -127,6 +139,12 @@ impl Kind {
     #[must_use]
     pub fn is_share(self) -> bool {
         self.rules().is_share
+    }
+
+    /// Whether each rank gives, or takes, bytes that are its alone, so that nobody may be absent.
+    #[must_use]
+    pub fn needs_all(self) -> bool {
+        matches!(self, Self::AllGather | Self::Gather | Self::Scatter)
     }
 
     /// The kind with this number, which ranks tell each other and callers say in C.
@@ -179,6 +197,13 @@ mod tests {
             let joined: Vec<usize> = scattered.iter().cloned().flatten().collect();
             assert_eq!(joined, (0..elements).collect::<Vec<_>>(), "in order of the ranks");
             assert!(scattered.iter().all(|part| part.len().abs_diff(elements / RANKS) <= 1));
+            let nothing = |rank: usize, parts: &[Range<usize>]| parts[rank].is_empty();
+            let of_root = parts(Kind::Scatter, elements);
+            let others = |rank: usize| rank == 2 || of_root[rank] == scattered[rank];
+            assert!(nothing(2, &of_root) && (0..RANKS).all(others), "it has its own part already");
+            let gathered = parts(Kind::Gather, elements);
+            assert_eq!(gathered[2], 0..RANKS * elements);
+            assert!((0..RANKS).all(|rank| rank == 2 || nothing(rank, &gathered)));
         }
     }
 }

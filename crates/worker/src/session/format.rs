@@ -10,7 +10,7 @@ use wiresum_wire::{Flags, LaneType};
 use super::check;
 use super::layout::Layout;
 use super::shape::Shape;
-use crate::{Collective, Kind, Members};
+use crate::{Collective, Members};
 
 /// Lanes of a rank in every preamble: its elements, its signature and its vote.
 const RANK_LANES: usize = 3;
@@ -61,7 +61,7 @@ pub(crate) struct Format {
     /// There are streams for sums of one taker, and for copies.
     pub has_exchanges: bool,
     /// Most bytes of a copy's fragment.
-    pub copy_len: usize,
+    copy_len: usize,
     /// Most bytes of a rank's share in the agreement; `None` where it carries none.
     pub largest_share: Option<usize>,
 }
@@ -139,6 +139,11 @@ impl Format {
         Layout::new(elements, self.values_len / width)
     }
 
+    /// How so many bytes that are copied become fragments.
+    pub fn copy(&self, bytes: usize) -> Layout {
+        Layout::new(bytes, self.copy_len)
+    }
+
     /// How the lanes of a preamble, or a check, are read and combined.
     pub fn preamble_flags(&self) -> Flags {
         match self.agreement {
@@ -185,9 +190,8 @@ impl Format {
         if kind.is_share() {
             return self.largest_share.is_some_and(|most| collective.source.len() <= most);
         }
-        // Nobody gives an absent rank's share.
         let has_all = self.members.is_some() || self.absent.is_empty();
-        self.has_exchanges && (kind != Kind::AllGather || has_all) || !kind.is_copy()
+        self.has_exchanges && (!kind.needs_all() || has_all) || !kind.is_copy()
     }
 
     /// Whether sums may be for one taker: somebody else has to give to it.
@@ -197,7 +201,12 @@ impl Format {
 
     /// Elements of a collective whose results this worker takes.
     pub fn part(&self, collective: &Collective) -> Range<usize> {
-        collective.part(self.rank_of(self.seat), self.ranks())
+        self.part_of(collective, self.seat)
+    }
+
+    /// Elements of a collective whose results the worker of a seat takes.
+    pub fn part_of(&self, collective: &Collective, seat: usize) -> Range<usize> {
+        collective.part(self.rank_of(seat), self.ranks())
     }
 
     /// The first lane of an exponent, or of a share, after shapes and votes.

@@ -357,11 +357,25 @@ impl Session {
         if !self.gate.lets_out(now) {
             return None;
         }
-        let next = self.streams.poll_transmit(&mut self.rounds, now, buffer);
+        let next = self.transmit_streams(now, buffer);
         let next = next.or_else(|| self.transmit_look(now, buffer))?;
         let version = if next.destination.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
         self.gate.note_sent(cable_len(next.len - HEADER_LEN, version), now);
         Some(next)
+    }
+
+    fn transmit_streams(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        loop {
+            let next = self.streams.poll_transmit(&mut self.rounds, now, buffer);
+            if self.failed.is_some() || self.rounds.outcome().is_none() {
+                return next;
+            }
+            // The last that this worker had to do was to let others' positions pass. Later rounds may have some now.
+            self.advance();
+            if next.is_some() {
+                return next;
+            }
+        }
     }
 
     /// By when it has to have joined. A shut gate stops this clock.

@@ -65,7 +65,8 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind() {
             Some(kind) if kind.has_root() => {
-                let way = if kind.is_copy() { "from" } else { "to" };
+                let is_to = !kind.is_copy() || matches!(kind, Kind::Gather | Kind::SmallGather);
+                let way = if is_to { "to" } else { "from" };
                 write!(f, "{kind} {way} rank {}", self.root())?;
             }
             Some(kind) => write!(f, "{kind}")?,
@@ -109,6 +110,7 @@ mod tests {
         let reduce = Shape { signature: 1 << KIND_SHIFT | 4 << ROOT_SHIFT, ..sum };
         let narrow = Shape { signature: 3 | NARROW << WIDTH_SHIFT, ..sum };
         let packed = Shape { signature: 3 | PACKED << WIDTH_SHIFT, ..sum };
+        let gather = Shape { signature: 255 | 13 << KIND_SHIFT | 1 << ROOT_SHIFT, ..sum };
         let broadcast = Shape { signature: 255 | 4 << KIND_SHIFT | 2 << ROOT_SHIFT, ..sum };
         assert_eq!(
             describe(&[
@@ -119,12 +121,14 @@ mod tests {
                 Some(reduce),
                 Some(broadcast),
                 Some(narrow),
-                Some(packed)
+                Some(packed),
+                Some(gather)
             ]),
             "ranks 0, 3: all_reduce of 500 elements (type, operation and codec 3); \
              rank 2: reduce_scatter of 500 elements (type, operation and codec 3); \
              rank 7: all_reduce of 500 elements on 8 bits (type, operation and codec 3); \
              rank 6: all_reduce of 500 elements on 16 bits (type, operation and codec 3); \
+             rank 8: gather to rank 1 of 500 bytes; \
              rank 5: broadcast from rank 2 of 500 bytes; \
              rank 4: reduce to rank 4 of 500 elements (type, operation and codec 0)"
         );

@@ -1,37 +1,40 @@
 //! The bytes of a round in which nothing is summed, and what becomes of positions that are not like an all-reduce's.
 
+use std::ops::Range;
+
 use wiresum_codec::add_lanes;
 use wiresum_wire::{BLOCK_LEN, Exchange};
 
-use super::{Course, OpenRound};
+use super::{Course, Dealt, OpenRound};
+use crate::Kind;
 
 impl OpenRound {
     /// Bytes of the payload at a place.
     pub fn len_at(&self, place: u32) -> usize {
-        let fragment = self.course.at(place).fragment;
+        let dealt = self.course.at(place);
         match &self.course {
-            Course::Copies { share, .. } => share.range(fragment).len().next_multiple_of(BLOCK_LEN),
-            _ => self.values_len(fragment),
+            Course::Copies(_) => self.given(dealt).len().next_multiple_of(BLOCK_LEN),
+            _ => self.values_len(dealt.fragment),
         }
     }
 
     /// The exponent at a place.
     pub fn exponent_at(&self, place: u32) -> i8 {
         match &self.course {
-            Course::Copies { .. } => 0,
+            Course::Copies(_) => 0,
             course => self.exponent(course.at(place).fragment),
         }
     }
 
     /// Writes what this worker gives at a place, and returns the sum of the lanes.
     pub fn encode_at(&mut self, place: u32, payload: &mut [u8]) -> u32 {
-        let fragment = self.course.at(place).fragment;
+        let dealt = self.course.at(place);
         match &self.course {
-            Course::Copies { share, .. } => {
-                self.collective.source.encode(share.range(fragment), 0, payload);
+            Course::Copies(_) => {
+                self.collective.source.encode(self.given(dealt), 0, payload);
                 self.lane_type.sum(payload)
             }
-            _ => self.encode_values(fragment, payload),
+            _ => self.encode_values(dealt.fragment, payload),
         }
     }
 
@@ -39,7 +42,7 @@ impl OpenRound {
     pub fn decode_at(&mut self, place: u32, payload: &[u8]) -> bool {
         let dealt = self.course.at(place);
         match &self.course {
-            Course::Copies { .. } => self.take_copy(place, payload),
+            Course::Copies(_) => self.take_copy(dealt, payload),
             Course::Parts(_) if dealt.exchange != Exchange::ALL => {
                 let mut sum = vec![0; payload.len()];
                 self.encode_values(dealt.fragment, &mut sum);
@@ -50,21 +53,38 @@ impl OpenRound {
         }
     }
 
-    fn take_copy(&mut self, place: u32, payload: &[u8]) -> bool {
-        let dealt = self.course.at(place);
-        let Course::Copies { share, .. } = &self.course else { return false };
-        let of_giver = share.range(dealt.fragment);
-        // A broadcast has one share, the root's.
-        let first =
-            if self.collective.kind.has_root() { 0 } else { self.format.rank_of(dealt.giver()) };
-        let start = first * share.elements() + of_giver.start;
-        let len = of_giver.len();
+    fn take_copy(&mut self, dealt: Dealt, payload: &[u8]) -> bool {
+        let given = self.given(dealt);
+        let len = given.len();
+        let start = match self.collective.kind {
+            Kind::Broadcast => given.start,
+            Kind::Scatter => given.start - self.share(dealt).start,
+            // The sink has the shares of all.
+            _ => self.format.rank_of(dealt.giver()) * self.collective.source.len() + given.start,
+        };
         self.collective.sink.decode(start..start + len, 0, &payload[..len]);
         self.settle();
         true
     }
 
-    /// This worker has done what it had to at one more place.
+    /// Bytes of its giver's source that a fragment is one of: the taker's part of them, or all.
+    fn share(&self, dealt: Dealt) -> Range<usize> {
+        match dealt.taker() {
+            Some(taker) if self.collective.kind == Kind::Scatter => {
+                self.format.part_of(&self.collective, taker)
+            }
+            _ => 0..self.collective.source.len(),
+        }
+    }
+
+    /// Bytes of its giver's source that a fragment holds.
+    fn given(&self, dealt: Dealt) -> Range<usize> {
+        let share = self.share(dealt);
+        let within = self.format.copy(share.len()).range(dealt.fragment);
+        share.start + within.start..share.start + within.end
+    }
+
+    /// This worker has done what it had to at one more place, if anything.
     pub fn settle(&mut self) {
         self.values_left -= 1;
         self.end_if_complete();

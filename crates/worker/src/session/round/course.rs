@@ -17,41 +17,60 @@ pub(crate) struct Dealt {
     /// Its number: in the layout of all elements, or in the share of the rank that gives it.
     pub fragment: u32,
     pub exchange: Exchange,
-    /// The seat of the only taker of a sum, or of the giver of a copy; of no meaning where all give and take.
-    seat: u32,
+    /// The seat of the giver of a copy; of no meaning where values are summed.
+    giver: u32,
 }
 
 impl Dealt {
     fn shared(fragment: u32) -> Self {
-        Self { fragment, exchange: Exchange::ALL, seat: 0 }
+        Self { fragment, exchange: Exchange::ALL, giver: 0 }
     }
 
     fn part(fragment: u32, taker: u32) -> Self {
-        Self { fragment, exchange: Exchange::to(Contributor(taker as u8)), seat: taker }
+        Self { fragment, exchange: Exchange::to(Contributor(taker as u8)), giver: 0 }
     }
 
     fn copy(fragment: u32, giver: u32) -> Self {
-        Self { fragment, exchange: Exchange::COPY, seat: giver }
+        Self { fragment, exchange: Exchange::COPY, giver }
+    }
+
+    fn copy_to(fragment: u32, giver: u32, taker: u32) -> Self {
+        Self { fragment, exchange: Exchange::copy_to(Contributor(taker as u8)), giver }
     }
 
     /// What the worker of a seat has to do with it.
     pub fn duty(self, seat: usize) -> Duty {
-        let is_named = self.seat as usize == seat;
-        match (self.exchange, is_named) {
-            (Exchange::ALL, _) => Duty::Both,
-            (exchange, is_giver) if exchange.is_copy() == is_giver => Duty::Gives,
-            _ => Duty::Takes,
+        let is_one_of = |all: u64| all >> seat & 1 != 0;
+        match (is_one_of(self.givers()), is_one_of(self.takers())) {
+            (true, true) => Duty::Both,
+            (true, false) => Duty::Gives,
+            (false, true) => Duty::Takes,
+            (false, false) => Duty::Neither,
         }
     }
 
     /// The seat of the worker that gives a copy.
     pub fn giver(self) -> usize {
-        self.seat as usize
+        self.giver as usize
+    }
+
+    /// The seat of the worker that alone takes it, if there is one.
+    pub fn taker(self) -> Option<usize> {
+        self.exchange.taker().map(|taker| usize::from(taker.0))
     }
 
     /// Those who give it: bit c is contributor c.
     pub fn givers(self) -> u64 {
-        if self.exchange.is_copy() { 1 << self.seat } else { self.exchange.awaited(u64::MAX) }
+        if self.exchange.is_copy() { 1 << self.giver } else { self.exchange.awaited(u64::MAX) }
+    }
+
+    /// Those who take it.
+    fn takers(self) -> u64 {
+        match self.exchange.taker() {
+            Some(taker) => 1 << taker.0,
+            None if self.exchange.is_copy() => !(1 << self.giver),
+            None => u64::MAX,
+        }
     }
 }
 
@@ -61,8 +80,8 @@ pub(crate) enum Course {
     Sums(u32),
     /// Sums, most of them for one rank each.
     Parts(Vec<Dealt>),
-    /// Bytes, and the fragments of each rank's share.
-    Copies { share: Layout, order: Vec<Dealt> },
+    /// Bytes, a fragment of each share in turn.
+    Copies(Vec<Dealt>),
 }
 
 impl Course {
@@ -70,21 +89,22 @@ impl Course {
     pub fn of(collective: &Collective, format: &Format, layout: Layout) -> Self {
         let root = || format.seat_of(collective.root as usize) as u32;
         let seats = || -> Vec<u32> { format.seats().map(|seat| seat as u32).collect() };
+        let others = || -> Vec<u32> { seats().into_iter().filter(|s| *s != root()).collect() };
+        let whole = || format.copy(collective.source.len()).fragments();
         match collective.kind {
             Kind::ReduceScatter if format.has_parts() => Self::Parts(scattered(&seats(), layout)),
             Kind::Reduce if format.has_parts() => {
                 Self::Parts((0..layout.fragments()).map(|f| Dealt::part(f, root())).collect())
             }
-            Kind::AllGather => {
-                let share = Layout::new(collective.source.len(), format.copy_len);
-                let seats = seats();
-                let of_all = |f| seats.iter().map(move |seat| Dealt::copy(f, *seat));
-                Self::Copies { share, order: (0..share.fragments()).flat_map(of_all).collect() }
+            Kind::AllGather => in_turn(&seats(), |_| whole(), Dealt::copy),
+            Kind::Broadcast => in_turn(&[root()], |_| whole(), Dealt::copy),
+            Kind::Gather => {
+                in_turn(&others(), |_| whole(), |f, giver| Dealt::copy_to(f, giver, root()))
             }
-            Kind::Broadcast => {
-                let share = Layout::new(collective.source.len(), format.copy_len);
-                let order = (0..share.fragments()).map(|f| Dealt::copy(f, root())).collect();
-                Self::Copies { share, order }
+            Kind::Scatter => {
+                let part = |seat| format.part_of(collective, seat as usize).len();
+                let to = |f, taker| Dealt::copy_to(f, root(), taker);
+                in_turn(&others(), |seat| format.copy(part(seat)).fragments(), to)
             }
             _ => Self::Sums(layout.fragments()),
         }
@@ -95,7 +115,7 @@ impl Course {
         match self {
             Self::Sums(_) => Role::Values,
             Self::Parts(_) => Role::Parts,
-            Self::Copies { .. } => Role::Copies,
+            Self::Copies(_) => Role::Copies,
         }
     }
 
@@ -103,7 +123,7 @@ impl Course {
     pub fn fragments(&self) -> u32 {
         match self {
             Self::Sums(fragments) => *fragments,
-            Self::Parts(order) | Self::Copies { order, .. } => order.len() as u32,
+            Self::Parts(order) | Self::Copies(order) => order.len() as u32,
         }
     }
 
@@ -111,9 +131,25 @@ impl Course {
     pub fn at(&self, place: u32) -> Dealt {
         match self {
             Self::Sums(_) => Dealt::shared(place),
-            Self::Parts(order) | Self::Copies { order, .. } => order[place as usize],
+            Self::Parts(order) | Self::Copies(order) => order[place as usize],
         }
     }
+}
+
+/// Copies of one share for each of these seats: the first fragments of all, then the second, and so on.
+fn in_turn(
+    seats: &[u32],
+    fragments: impl Fn(u32) -> u32,
+    copy: impl Fn(u32, u32) -> Dealt,
+) -> Course {
+    let shares: Vec<(u32, u32)> = seats.iter().map(|seat| (*seat, fragments(*seat))).collect();
+    let longest = shares.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let copy = &copy;
+    let turn = |f| {
+        let has_one = move |(_, count): &&(u32, u32)| f < *count;
+        shares.iter().filter(has_one).map(move |(seat, _)| copy(f, *seat))
+    };
+    Course::Copies((0..longest).flat_map(turn).collect())
 }
 
 /// The fragments of a reduce-scatter: in turn one of each rank's part, then those that several parts share.
@@ -153,7 +189,7 @@ mod tests {
             let shared = order.iter().filter(|dealt| dealt.exchange == Exchange::ALL).count();
             assert!(shared < ranks, "{shared} fragments of {ranks} parts are shared");
             for dealt in order.iter().filter(|dealt| dealt.exchange != Exchange::ALL) {
-                let rank = dealt.seat as usize;
+                let rank = dealt.taker().expect("one takes it");
                 let part = Kind::ReduceScatter.part(View { rank, ranks, root: 0, elements });
                 let range = layout.range(dealt.fragment);
                 assert!(part.start <= range.start && range.end <= part.end);
@@ -168,5 +204,23 @@ mod tests {
         assert_eq!(duties(Dealt::part(0, 1)), [Duty::Gives, Duty::Takes, Duty::Gives]);
         assert_eq!(duties(Dealt::copy(0, 1)), [Duty::Takes, Duty::Gives, Duty::Takes]);
         assert_eq!(Dealt::copy(0, 5).givers(), 1 << 5);
+        let between = [Duty::Neither, Duty::Gives, Duty::Takes];
+        assert_eq!(duties(Dealt::copy_to(0, 1, 2)), between);
+    }
+
+    /// The seats and fragments of a course in order.
+    fn order(course: &Course) -> Vec<(u32, Option<usize>, u32)> {
+        let of = |place| course.at(place);
+        let dealt = (0..course.fragments()).map(of);
+        dealt.map(|dealt| (dealt.giver, dealt.taker(), dealt.fragment)).collect()
+    }
+
+    #[test]
+    fn shares_take_turns_until_the_longest_ends() {
+        let lengths = |seat| [2, 0, 1][seat as usize];
+        let course = in_turn(&[0, 1, 2], lengths, |f, taker| Dealt::copy_to(f, 3, taker));
+        assert_eq!(order(&course), [(3, Some(0), 0), (3, Some(2), 0), (3, Some(0), 1)]);
+        let course = in_turn(&[1, 2], |_| 2, Dealt::copy);
+        assert_eq!(order(&course), [(1, None, 0), (2, None, 0), (1, None, 1), (2, None, 1)]);
     }
 }

@@ -1,9 +1,11 @@
 //! Barriers: how a stream of parts or of copies learns that nobody needs an entry any more (`spec/givers.md`).
 
+use wiresum_protocol::Time;
 use wiresum_protocol::plan::BARRIER_FRAGMENTS;
 use wiresum_wire::FragmentId;
 
 use super::Asked;
+use super::stream::Unsent;
 use crate::session::rounds::Rounds;
 
 /// What a stream of parts or of copies knows of its barriers.
@@ -45,6 +47,35 @@ impl Barriers {
 }
 
 impl Asked {
+    /// Begins the positions that nothing is sent for, and contributes to the barriers that are due by that.
+    pub(super) fn begin_unsent(&mut self, rounds: &mut Rounds, now: Time) {
+        for index in 1..self.streams.len() {
+            let is_exchange = self.streams[index].barriers.is_some();
+            if is_exchange && self.may_contribute(index, rounds, now) {
+                self.begin_unsent_of(index, rounds, now);
+            }
+        }
+    }
+
+    fn begin_unsent_of(&mut self, index: usize, rounds: &mut Rounds, now: Time) {
+        let mut has_done = false;
+        loop {
+            let duty = |position| rounds.duty(index, position);
+            let positions = rounds.positions(index);
+            match self.streams[index].begin_unsent(positions, duty, now) {
+                Some(Unsent::Due) => {}
+                Some(Unsent::Done(position)) => {
+                    rounds.settle(index, position);
+                    has_done = true;
+                }
+                None => break,
+            }
+        }
+        if has_done {
+            self.advance_barriers(rounds);
+        }
+    }
+
     /// Contributes to the barriers that are due, and takes the results of those that are done.
     pub(super) fn advance_barriers(&mut self, rounds: &mut Rounds) {
         for index in 1..self.streams.len() {

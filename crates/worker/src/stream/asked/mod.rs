@@ -239,6 +239,7 @@ impl Streams for Asked {
         if self.is_away {
             self.govern_absences(rounds, now);
         }
+        self.begin_unsent(rounds, now);
         let first = self.transmit_of(0, rounds, now, buffer);
         let values = first.or_else(|| self.transmit_values(rounds, now, buffer));
         values.or_else(|| self.transmit_ready(now, buffer))

@@ -67,6 +67,15 @@ pub(super) enum Action {
     Ask(Probe),
 }
 
+/// A position that nothing is sent for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsent {
+    /// Its result is due.
+    Due,
+    /// It is others' business.
+    Done(FragmentId),
+}
+
 /// What was lost is `recovery`'s to find.
 pub(super) struct Stream {
     pub sub_model: SubModelId,
@@ -209,12 +218,7 @@ impl Stream {
             }
             return Some(Action::Contribute { position, is_repetition: true });
         }
-        let mut can_send_new = self.can_send_new(positions);
-        // What others give takes a place in the window, and nothing is sent for it.
-        while may_contribute && can_send_new && duty(self.recovery.next()) == Duty::Takes {
-            self.recovery.note_due(self.recovery.next(), now);
-            can_send_new = self.can_send_new(positions);
-        }
+        let can_send_new = self.can_send_new(positions);
         if let Some(probe) = self.recovery.next_probe(can_send_new, now) {
             return Some(Action::Ask(probe));
         }
@@ -226,6 +230,31 @@ impl Stream {
             }
             Action::Contribute { position, is_repetition: false }
         })
+    }
+
+    /// Begins the next position if nothing is sent for it, and the invariant and the window allow it. What others give
+    /// takes a place in the window until it has come; what others take as well is done at once.
+    pub fn begin_unsent(
+        &mut self,
+        positions: &Positions,
+        duty: impl Fn(FragmentId) -> Duty,
+        now: Time,
+    ) -> Option<Unsent> {
+        let position = self.recovery.next();
+        if !self.is_open || !self.can_send_new(positions) {
+            return None;
+        }
+        match duty(position) {
+            Duty::Takes => {
+                self.recovery.note_due(position, now);
+                Some(Unsent::Due)
+            }
+            Duty::Neither => {
+                self.recovery.note_passed();
+                Some(Unsent::Done(position))
+            }
+            Duty::Both | Duty::Gives => None,
+        }
     }
 
     /// Positions of rounds that have not been sent.
@@ -293,6 +322,23 @@ mod tests {
         assert_eq!(sent(&mut stream, &owned), [u32::MAX, 0, 1]);
         stream.recovery.complete(FragmentId(0), NOW);
         assert_eq!(sent(&mut stream, &owned), [2]);
+    }
+
+    #[test]
+    fn what_is_others_business_is_passed_as_far_as_the_invariant_allows() {
+        let (mut stream, owned) = (stream(), ten_positions());
+        let position = |index: u32| FragmentId(u32::MAX).plus(index);
+        // Everything but the position 1, which it takes, is others' business.
+        let duty = |at| if at == position(1) { Duty::Takes } else { Duty::Neither };
+        let mut begun = Vec::new();
+        while let Some(unsent) = stream.begin_unsent(&owned, duty, NOW) {
+            begun.push(unsent);
+        }
+        let done = |index| Unsent::Done(position(index));
+        assert_eq!(begun, [done(0), Unsent::Due, done(2), done(3), done(4)]);
+        assert_eq!((stream.recovery.oldest(), stream.recovery.next()), (position(1), position(5)));
+        stream.recovery.complete(position(1), NOW);
+        assert!(!stream.recovery.is_busy());
     }
 
     #[test]
