@@ -244,6 +244,7 @@ impl Call {
         let part = engine.part(kind, root, elements)?;
         let source = match elements {
             0 if kind.is_share() => NonNull::dangling(),
+            _ if !engine.gives(kind, root) => NonNull::dangling(),
             _ => elements_at(collective.source.cast_mut(), elements, width)?,
         };
         let sink = match part.len() {
@@ -252,7 +253,9 @@ impl Call {
         };
         let own = engine.own_in_sink(kind, elements);
         let is_in_place = is_in_place((source, width * part.start), (sink, width * own));
-        let is_sound = is_in_place || is_apart((source, elements), (sink, part.len()), width);
+        let is_sound = is_in_place
+            || !engine.gives(kind, root)
+            || is_apart((source, elements), (sink, part.len()), width);
         let aside = NonNull::new(collective.aside.cast::<u8>());
         let can_keep = |aside: NonNull<u8>| {
             let is_aligned = aside.addr().get().is_multiple_of(width);

@@ -164,11 +164,16 @@ fn copies_that_make_no_sense_are_ill_formed() {
     let of_bytes = Collective { element_type: 9, operation: 9, ..all_reduce(&mut values) };
     let good = Collective { kind: Kind::AllGather as u32, ..of_bytes };
     let at = |index: usize| good.sink.wrapping_byte_add(index);
+    let [gather, scatter] =
+        [Kind::Gather, Kind::Scatter].map(|kind| Collective { kind: kind as u32, ..good });
     for (wrong, collective) in [
         ("the other rank's place", Collective { source: at(10), ..good }),
         ("more bytes than memory", Collective { elements: (u64::MAX >> 1) + 2, ..good }),
         ("no bytes", Collective { elements: 0, ..good }),
         ("a root", Collective { kind: Kind::Broadcast as u32, root: 2, ..good }),
+        ("a root without a source", Collective { source: null_mut(), ..scatter }),
+        ("no place for what comes", Collective { sink: null_mut(), root: 1, ..scatter }),
+        ("the other rank's place at the root", Collective { source: at(10), ..gather }),
     ] {
         let engine = EngineAbi::new(&cluster.engines[0]);
         // SAFETY: the engine lives, and what is ill-formed is not used.

@@ -12,6 +12,7 @@ use wiresum_node::engine::{CollectiveError, Engine};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
 use wiresum_testkit::cluster::with_exchanges;
+use wiresum_worker::kind::View;
 use wiresum_worker::{Collective, Failure, Kind};
 
 const WORKERS: u32 = 4;
@@ -104,14 +105,24 @@ fn share(rank: usize, len: usize) -> Vec<u8> {
 
 /// The memory of a rank before a collective in place, and after it; and where its own share lies.
 fn copied(kind: Kind, rank: usize, len: usize) -> (Vec<u8>, Vec<u8>, Range<usize>) {
+    let of_root = share(ROOT as usize, len);
     if kind == Kind::Broadcast {
-        return (share(rank, len), share(ROOT as usize, len), 0..len);
+        return (share(rank, len), of_root, 0..len);
+    }
+    if kind == Kind::Scatter {
+        let mut after = share(rank, len);
+        let (ranks, root) = (WORKERS as usize, ROOT as usize);
+        let part = kind.part(View { rank, ranks, root, elements: len });
+        after.splice(..part.len(), of_root[part].iter().copied());
+        return (share(rank, len), after, 0..len);
     }
     let own = rank * len..(rank + 1) * len;
     let all: Vec<u8> = (0..WORKERS as usize).flat_map(|giver| share(giver, len)).collect();
     let mut before = vec![0; all.len()];
     before[own.clone()].copy_from_slice(&all[own.clone()]);
-    (before, all, own)
+    let takes = kind == Kind::AllGather || rank == ROOT as usize;
+    let after = if takes { all } else { before.clone() };
+    (before, after, own)
 }
 
 fn assert_copies(plan: Plan) {

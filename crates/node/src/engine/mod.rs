@@ -219,8 +219,7 @@ impl Engine {
         if kind.is_share() {
             return self.largest_share.is_some_and(|most| elements <= most);
         }
-        // Nobody gives an absent rank's share.
-        self.has_exchanges && (kind != Kind::AllGather || self.has_all) || !kind.is_copy()
+        self.has_exchanges && (!kind.needs_all() || self.has_all) || !kind.is_copy()
     }
 
     /// Most bytes of a rank's [share](Kind::is_share) of a collective; `None` where there are none.
@@ -231,7 +230,12 @@ impl Engine {
 
     /// Where the source lies in the sink of a collective in place that takes more than the source has.
     pub(crate) fn own_in_sink(&self, kind: Kind, elements: usize) -> usize {
-        if kind == Kind::AllGather { self.rank * elements } else { 0 }
+        if matches!(kind, Kind::AllGather | Kind::Gather) { self.rank * elements } else { 0 }
+    }
+
+    /// Whether this rank's source is looked at: of a scatter it is the root's alone.
+    pub(crate) fn gives(&self, kind: Kind, root: u32) -> bool {
+        kind != Kind::Scatter || root as usize == self.rank
     }
 
     /// How elements of this type become lanes.
