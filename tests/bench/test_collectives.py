@@ -29,6 +29,8 @@ SHAPE = Shape(elements=128 * 736, element_bytes=4, workers=4, payload_bytes=2944
         ("all_gather", 33 * PACKET + 2 * BARRIER, 97 * PACKET + 2 * BARRIER),
         ("broadcast", 129 * PACKET + 2 * BARRIER, 129 * PACKET + 2 * BARRIER),
         ("pair", 130 * PACKET + 4 * BARRIER, 130 * PACKET + 4 * BARRIER),
+        ("gather", 33 * PACKET + 2 * BARRIER, 97 * PACKET + 2 * BARRIER),
+        ("scatter", 97 * PACKET + 2 * BARRIER, 33 * PACKET + 2 * BARRIER),
     ],
 )
 def test_own_parts_stay_and_headers_count(collective, up, down):

@@ -54,6 +54,8 @@ def test_the_busiest_worker_is_the_benchmarks_limit(collective):
         ("pair", (1, 1), (1, 1)),
         ("broadcast", (1, 0), (0, 1)),
         ("reduce", (0, 1), (1, 0)),
+        ("gather", (0, 3 / 4), (1 / 4, 0)),
+        ("scatter", (3 / 4, 0), (0, 1 / 4)),
     ],
 )
 def test_each_direction_carries_its_share_of_the_tensor(collective, root, others):
@@ -69,7 +71,7 @@ def test_without_copies_a_sum_for_one_is_an_all_reduce(collective):
     assert predict_collective(NETWORK, PLAIN, SIZE, collective) == predict(NETWORK, PLAIN, SIZE)
 
 
-@pytest.mark.parametrize("collective", ["all_gather", "broadcast", "pair"])
+@pytest.mark.parametrize("collective", ["all_gather", "broadcast", "pair", "gather", "scatter"])
 def test_without_copies_a_copy_is_refused_with_the_way_out(collective):
     with pytest.raises(PlanError, match=f"{collective} goes through Gloo.*--copies"):
         predict_collective(NETWORK, PLAIN, SIZE, collective)

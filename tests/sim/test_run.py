@@ -78,7 +78,7 @@ def test_collectives_in_packets_flows_and_the_prediction_agree(scenario, collect
     assert packets.end["checked_values"] > 0
 
 
-@pytest.mark.parametrize("collective", ["reduce_scatter", "all_gather", "pair", "broadcast"])
+@pytest.mark.parametrize("collective", ["reduce_scatter", "all_gather", "pair", "broadcast", "gather", "scatter"])
 def test_what_several_servers_exchange_in_packets_flows_and_the_prediction_agrees(scenario, collective):
     topology = "servers:workers=4,servers=3,rate=1gbit"
     changes = {

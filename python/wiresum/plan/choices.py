@@ -64,7 +64,9 @@ MAX_MISSED = 1024
 DEFAULT_LOSS_SEED = 1
 """So that two runs lose the same packets unless another seed is asked for."""
 
-CollectiveName = Literal["all_reduce", "reduce_scatter", "all_gather", "pair", "broadcast", "reduce"]
+CollectiveName = Literal[
+    "all_reduce", "reduce_scatter", "all_gather", "pair", "broadcast", "reduce", "gather", "scatter"
+]
 COLLECTIVES: tuple[CollectiveName, ...] = get_args(CollectiveName)
 """Names in `torch.distributed`; `pair` is a reduce-scatter and an all-gather at once."""
 RoundName = Literal[CollectiveName, "fsdp"]

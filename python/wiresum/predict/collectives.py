@@ -93,10 +93,13 @@ class Shape:
             "reduce_scatter": (1 - own, own),
             "all_gather": (own, 1 - own),
             "broadcast": (1.0, 0.0) if is_root else (0.0, 1.0),
+            "gather": (0.0, 1 - own) if is_root else (own, 0.0),
+            "scatter": (1 - own, 0.0) if is_root else (0.0, own),
         }[collective]
         content = self._sum_bytes if collective in SUMS else self._copy_bytes
         whole = content + self._packets(content) * self.header_bytes
-        barriers = Traffic(0, 0) if collective == "all_reduce" else self._barriers(content)
+        moved = content * (1 - own) if collective in OF_OTHERS else content
+        barriers = Traffic(0, 0) if collective == "all_reduce" else self._barriers(moved)
         return Traffic(up * whole, down * whole) + barriers
 
     def of_share(self, share: float) -> Shape:
@@ -117,16 +120,18 @@ class Shape:
         count = self._packets(lanes * EXPONENT_BYTES) * (self.payload_bytes + self.header_bytes)
         return Traffic(count, count)
 
-    def _barriers(self, content_bytes: int) -> Traffic:
+    def _barriers(self, content_bytes: float) -> Traffic:
         count = math.ceil(self._packets(content_bytes) / BARRIER_POSITIONS) * (wire.BLOCK_LEN + self.header_bytes)
         return Traffic(count, count)
 
-    def _packets(self, content_bytes: int) -> int:
+    def _packets(self, content_bytes: float) -> int:
         return math.ceil(content_bytes / self.payload_bytes)
 
 
 SUMS = ("all_reduce", "reduce_scatter", "reduce")
 """Without copies in the plan, all of these are an all-reduce on the wire."""
+OF_OTHERS = ("gather", "scatter")
+"""What the root has of its own tensor already has no positions in these."""
 PARTS = {"pair": ("reduce_scatter", "all_gather")}
 """Collectives of those that are several at once."""
 
@@ -146,7 +151,7 @@ class Exchange(NamedTuple):
 def predict_collective(
     topology: Topology, plan: AggregationPlan, bytes: int, collective: str, element_bytes: int = FLOAT32_BYTES
 ) -> Prediction:
-    """Predicts a collective of a plan; the root of a broadcast or reduce is rank 0.
+    """Predicts a collective of a plan; the root, where there is one, is rank 0.
 
     Args:
         topology: where the plan's nodes and workers are, by name.

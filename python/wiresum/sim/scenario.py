@@ -202,10 +202,10 @@ class ScenarioJob(Document):
             switches' memory are scaled to `bytes` together.
         parts: equal sub-models of it; layers of a model where absent.
         bytes: float32 bytes of each collective's unsharded tensor.
-        collective: what workers pass in each round; `pair` is a reduce-scatter and an all-gather at once. The root of a
-            broadcast or reduce is rank 0.
-        copies: whether servers' plan has streams for copies, as `wiresum plan --copies` makes them: all-gathers and
-            broadcasts want them, and reduce-scatters then bring each worker its own part alone.
+        collective: what workers pass in each round; `pair` is a reduce-scatter and an all-gather at once. The root,
+            where there is one, is rank 0.
+        copies: whether servers' plan has streams for copies, as `wiresum plan --copies` makes them: all-gathers,
+            broadcasts, gathers and scatters want them, and reduce-scatters then bring each worker its own part alone.
         rounds: collectives, one after another.
         blocks: with the collective `fsdp`, which is a step of a model of `bytes` that FSDP2 has sharded: equal parts of
             the model, each sharded by itself.

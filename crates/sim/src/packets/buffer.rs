@@ -15,7 +15,7 @@ use crate::scenario::Job;
 const SIGNATURE: u8 = 1;
 /// Bytes of an element that is summed.
 pub(super) const ELEMENT_BYTES: usize = 4;
-/// The rank that others copy from, or that takes all sums.
+/// The rank that others copy from, or that takes all sums or copies.
 pub(super) const ROOT: usize = 0;
 
 /// A collective, as one rank passes it.
@@ -35,8 +35,8 @@ impl Call {
         let (ranks, bytes) = (job.plan.workers.len(), job.bytes as usize);
         let lanes = job.plan.job.lanes.widest();
         let len = |kind: Kind| match kind {
-            Kind::AllGather => bytes / ranks,
-            Kind::Broadcast => bytes,
+            Kind::AllGather | Kind::Gather => bytes / ranks,
+            Kind::Broadcast | Kind::Scatter => bytes,
             _ => bytes / ELEMENT_BYTES,
         };
         let call = |&kind: &Kind| Self { kind, rank, ranks, len: len(kind), lanes };
@@ -45,7 +45,8 @@ impl Call {
 
     /// Elements that come to this rank: not its own, where they are copied.
     pub fn coming(self) -> usize {
-        self.part().len() - if self.kind == Kind::AllGather { self.len } else { 0 }
+        let holds_own = matches!(self.kind, Kind::AllGather | Kind::Gather);
+        self.part().len().saturating_sub(if holds_own { self.len } else { 0 })
     }
 
     fn part(self) -> Range<usize> {
@@ -121,8 +122,9 @@ impl Exact {
     fn result(&self, place: usize) -> i32 {
         let Call { kind, ranks, len, .. } = self.call;
         match kind {
-            Kind::AllGather => self.value(place / len, place % len),
+            Kind::AllGather | Kind::Gather => self.value(place / len, place % len),
             Kind::Broadcast => self.value(ROOT, place),
+            Kind::Scatter => self.value(ROOT, self.call.part().start + place),
             _ => {
                 let index = self.call.part().start + place;
                 (0..ranks).map(|rank| self.value(rank, index)).fold(0, i32::wrapping_add)

@@ -31,12 +31,14 @@ fn star(bytes: u64, collectives: &[Kind], direction: Direction) -> Scenario {
 fn every_collective_brings_what_it_promises_whatever_links_do() {
     // Elements that come to all ranks, by round: values of sums, and bytes of the others' shares.
     let (values, bytes) = (BYTES / 4, BYTES);
-    let cases: [(&[Kind], u64); 5] = [
+    let cases: [(&[Kind], u64); 7] = [
         (&[Kind::ReduceScatter], values),
         (&[Kind::AllGather], 3 * bytes),
         (&[Kind::ReduceScatter, Kind::AllGather], values + 3 * bytes),
         (&[Kind::Broadcast], 3 * bytes),
         (&[Kind::Reduce], values),
+        (&[Kind::Gather], 3 * bytes / 4),
+        (&[Kind::Scatter], 3 * bytes / 4),
     ];
     for direction in [GIGABIT, harmful()] {
         for (collectives, coming) in cases {

@@ -51,6 +51,7 @@ class Tensors:
         self.of_root = values(ROOT, elements, dtype)
         self.own = slice(rank * elements // size, (rank + 1) * elements // size)
         self.whole = self.mine.clone()
+        self.is_root = rank == ROOT
         self.part = torch.empty(elements // size, dtype=dtype)
         self.gathered = torch.empty(elements, dtype=dtype)
 
@@ -75,6 +76,13 @@ class Tensors:
             case "all_gather":
                 share = self.gathered[self.own]
                 return [dist.all_gather_into_tensor(self.gathered, share, group=group, async_op=True)]
+            case "gather":
+                shares = list(self.gathered.chunk(dist.get_world_size()))
+                to = shares if self.is_root else None
+                return [dist.gather(shares[dist.get_rank()], to, ROOT, group=group, async_op=True)]
+            case "scatter":
+                given = list(self.whole.chunk(dist.get_world_size())) if self.is_root else None
+                return [dist.scatter(self.part, given, ROOT, group=group, async_op=True)]
             case _:
                 return [*self.begin("reduce_scatter", group), *self.begin("all_gather", group)]
 
@@ -84,13 +92,17 @@ class Tensors:
             case "all_reduce":
                 return torch.equal(self.whole, self.sums)
             case "reduce":
-                return dist.get_rank() != ROOT or torch.equal(self.whole, self.sums)
+                return not self.is_root or torch.equal(self.whole, self.sums)
             case "broadcast":
                 return torch.equal(self.whole, self.of_root)
             case "reduce_scatter":
                 return torch.equal(self.part, self.sums[self.own])
             case "all_gather":
                 return torch.equal(self.gathered, self.of_root)
+            case "gather":
+                return not self.is_root or torch.equal(self.gathered, self.of_root)
+            case "scatter":
+                return torch.equal(self.part, self.of_root[self.own])
             case _:
                 return self.is_right("reduce_scatter") and self.is_right("all_gather")
 
