@@ -9,7 +9,7 @@ use super::barriers::Barriers;
 use super::failover::Absence;
 use super::pacing::Pace;
 use crate::session::Positions;
-use wiresum_protocol::plan::{Child, PlanStream};
+use wiresum_protocol::plan::{BARRIER_FRAGMENTS, Child, PlanStream};
 use wiresum_protocol::recovery::{Duty, Probe, Recovery, SILENCE};
 use wiresum_protocol::{Association, Plan, Time};
 
@@ -218,7 +218,8 @@ impl Stream {
             }
             return Some(Action::Contribute { position, is_repetition: true });
         }
-        let can_send_new = self.can_send_new(positions);
+        let gives = |position| matches!(duty(position), Duty::Both | Duty::Gives);
+        let can_send_new = self.can_send_new(positions) && gives(self.recovery.next());
         if let Some(probe) = self.recovery.next_probe(can_send_new, now) {
             return Some(Action::Ask(probe));
         }
@@ -249,11 +250,11 @@ impl Stream {
                 self.recovery.note_due(position, now);
                 Some(Unsent::Due)
             }
-            Duty::Neither => {
+            Duty::Neither if self.may_pass() => {
                 self.recovery.note_passed();
                 Some(Unsent::Done(position))
             }
-            Duty::Both | Duty::Gives => None,
+            _ => None,
         }
     }
 
@@ -265,6 +266,13 @@ impl Stream {
     /// Whether there is something to send, at the latest when the pace allows.
     pub fn has_contributions(&self, positions: &Positions) -> bool {
         self.is_open && (self.recovery.owes_again() || self.can_send_new(positions))
+    }
+
+    /// Whether others are as far that their next position may be passed by. Who gives every n-th position to the same
+    /// rank as others do is so kept from sending more, together with them, than that rank takes.
+    fn may_pass(&self) -> bool {
+        let ahead = |barriers: Barriers| self.recovery.next().since(barriers.covered) as u32;
+        self.barriers.is_none_or(|barriers| ahead(barriers) < self.window + BARRIER_FRAGMENTS)
     }
 
     /// Whether the invariant and the window allow another position, and a round has one.
