@@ -95,7 +95,8 @@ def test_what_several_servers_exchange_in_packets_flows_and_the_prediction_agree
     alone = predict_collective(
         load(topology), plan(load(topology), Job(copies=True, copy_servers=1), planner="byteps"), 4 * BYTES, collective
     ).seconds
-    assert packets.seconds_of("job")[-1] < alone
+    # In a gather and a scatter the root's link limits, however many servers there are.
+    assert packets.seconds_of("job")[-1] < alone or collective in ("gather", "scatter")
 
 
 def test_sums_without_copies_are_an_all_reduce_on_the_wire(scenario):

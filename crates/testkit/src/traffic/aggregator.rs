@@ -283,7 +283,7 @@ impl RandomTraffic {
         match (self.parent(sub_model), choice % 4) {
             (None, 0) => Exchange::COPY,
             (None, 1) => Exchange::to(taker),
-            (None, 2) => Exchange(Exchange::COPY.0 | Exchange::to(taker).0),
+            (None, 2) => Exchange::copy_to(taker),
             _ => Exchange::ALL,
         }
     }
