@@ -1,4 +1,4 @@
-"""Small gathers and scatters in one exchange: every form, type and root beside Gloo, and where ranks disagree."""
+"""Gathers and scatters, small ones in one exchange: every form, type and root beside Gloo, and where ranks disagree."""
 
 from __future__ import annotations
 
@@ -167,4 +167,67 @@ def test_ranks_that_name_other_roots_are_told_so(sharing_of_its_own: World) -> N
     for failure in sharing_of_its_own.try_to_run(disagreeing):
         assert isinstance(failure, Failure)
         assert failure.kind == "MismatchError"
-        assert "small gather from rank 1 of 16 bytes" in failure.message
+        assert "small gather to rank 1 of 16 bytes" in failure.message
+
+
+LARGE_LENGTHS = (4097, 20_011)
+"""Elements of a share, so that shares of any type are too long for one exchange."""
+LARGE_DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.uint8)
+
+
+def large_results(form: str, group: Any) -> Iterator[torch.Tensor]:
+    for dtype in LARGE_DTYPES:
+        for length in LARGE_LENGTHS:
+            for root in range(RANKS):
+                work, found = globals()[form](length, dtype, root, group)
+                if dist.get_backend(group) == "wiresum":
+                    assert explain(work) is Reason.COPIED, (dtype, length, root)
+                yield found.view(torch.uint8)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_large_ones_have_the_bits_of_gloo_where_the_plan_has_copies(copying: World, form: Callable[..., Any]) -> None:
+    for compared, copied in copying.run(beside_gloo.compare, partial(large_results, form.__name__), "copied"):
+        assert copied == compared == len(LARGE_DTYPES) * len(LARGE_LENGTHS) * RANKS
+
+
+def test_small_ones_are_shared_where_the_plan_has_copies(copying: World) -> None:
+    assert copying.run(at_the_limit) == [[Reason.SHARED, Reason.COPIED] * 2] * RANKS
+
+
+def many_at_once() -> list[bool]:
+    """Gathers and scatters under way together with each other and with sums; whether what each brings is right."""
+    rank, begun = dist.get_rank(), []
+    for n in range(1, 11):
+        root, length = n % RANKS, 4100 * n
+        outputs = empty(length, torch.int32) if rank == root else None
+        inputs = [torch.full((length,), 10 * n + place) for place in range(RANKS)] if rank == root else None
+        gathered = [(output, place + n) for place, output in enumerate(outputs or [])]
+        part, total = torch.zeros(length, dtype=torch.int64), torch.ones(length)
+        mine = torch.full((length,), rank + n, dtype=torch.int32)
+        begun += [
+            (dist.gather(mine, outputs, root, async_op=True), gathered),
+            (dist.scatter(part, inputs, root, async_op=True), [(part, 10 * n + rank)]),
+            (dist.all_reduce(total, async_op=True), [(total, RANKS)]),
+        ]
+    for work, _ in begun:
+        work.wait()
+    return [bool((found == expected).all()) for _, pairs in begun for found, expected in pairs]
+
+
+def test_many_at_once(copying: World) -> None:
+    for right in copying.run(many_at_once):
+        assert all(right)
+        assert len(right) >= 20
+
+
+def disagreeing_about_lengths() -> None:
+    length = 5000 + dist.get_rank()
+    dist.gather(torch.ones(length), empty(length, torch.float32) if dist.get_rank() == 2 else None, 2)
+
+
+def test_ranks_that_give_other_lengths_are_told_so(copies_of_its_own: World) -> None:
+    for failure in copies_of_its_own.try_to_run(disagreeing_about_lengths):
+        assert isinstance(failure, Failure)
+        assert failure.kind == "MismatchError"
+        assert "rank 1: gather to rank 2 of 20004 bytes" in failure.message

@@ -21,7 +21,7 @@ from wiresum.errors import JoinError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.incarnation import next_incarnation
 from wiresum.plan.job import Job
-from wiresum.torch import Reason, report
+from wiresum.torch import Reason, explain, report
 from wiresum.torch.engine import open_engine
 
 SIZE = 4
@@ -77,6 +77,33 @@ def _each(sets: list[list[int]]) -> Any:
 
 def test_overlapping_groups_sum_in_the_network_at_once(meshed: World) -> None:
     assert meshed.run(overlapping) == [dict.fromkeys(("all", "row", "column"), Reason.SUMMED)] * SIZE
+
+
+def to_and_from_the_last_ranks() -> list[str]:
+    """A gather to the last rank of each group of this rank, and a scatter from it: where they went."""
+    create_group()
+    mine, reasons = dist.get_rank(), []
+    for group in (_each(ROWS), _each(COLUMNS)):
+        ranks = dist.get_process_group_ranks(group)
+        is_root = mine == ranks[-1]
+        shares = [torch.empty(5000) for _ in ranks] if is_root else None
+        given = [torch.full((5000,), 10.0 + rank) for rank in ranks] if is_root else None
+        part = torch.empty(5000)
+        works = [
+            dist.gather(torch.full((5000,), float(mine)), shares, ranks[-1], group, async_op=True),
+            dist.scatter(part, given, ranks[-1], group, async_op=True),
+        ]
+        for work in works:
+            work.wait()
+        assert not is_root or [float(share.mean()) for share in shares or []] == ranks
+        assert torch.equal(part, torch.full_like(part, 10.0 + mine))
+        reasons += [str(explain(work)) for work in works]
+    dist.destroy_process_group()
+    return reasons
+
+
+def test_groups_gather_and_scatter_in_the_network(meshed: World) -> None:
+    assert meshed.run(to_and_from_the_last_ranks) == [["copied"] * 4] * SIZE
 
 
 def same_ranks_again() -> tuple[list[str], str]:

@@ -179,6 +179,8 @@ def gather(root: int) -> list[str]:
         lambda: dist.broadcast(own, root),
         lambda: dist.reduce(own, root),
         lambda: dist.all_to_all_single(torch.empty_like(whole), whole),
+        lambda: dist.gather(own, list(whole.chunk(4)) if dist.get_rank() == 0 else None, 0),
+        lambda: dist.scatter(own, list(whole.chunk(4)) if dist.get_rank() == 0 else None, 0),
     )
     for call in calls:
         try:
@@ -192,7 +194,7 @@ def gather(root: int) -> list[str]:
 def test_what_needs_a_lost_rank_names_it(without_rank_1: tuple[Deployment, World]) -> None:
     _node, world = without_rank_1
     for seen in world.run(gather, 1, ranks=LEFT):
-        assert len(seen) == 4
+        assert len(seen) == 6
         assert all(text.startswith("WorkerLostError") and "rank 1" in text for text in seen), seen
 
 

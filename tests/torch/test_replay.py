@@ -210,6 +210,38 @@ def other_kinds() -> None:
     copy = torch.full((2000,), float(rank))
     dist.broadcast(copy, 2)
     assert torch.equal(copy, torch.full_like(copy, 2.0))
+    gathers_and_scatters(1)
+
+
+def gathers_and_scatters(times: int) -> list[str]:
+    """Each by a root of its own, under way together: where they were done."""
+    size, rank = dist.get_world_size(), dist.get_rank()
+    seen = []
+    for n in range(times):
+        gathered = [torch.empty(2000) for _ in range(size)] if rank == 0 else None
+        given = [torch.full((2000,), 10.0 * n + place) for place in range(size)] if rank == size - 1 else None
+        part = torch.empty(2000)
+        works = [
+            dist.gather(torch.full((2000,), float(n + rank)), gathered, 0, async_op=True),
+            dist.scatter(part, given, size - 1, async_op=True),
+        ]
+        for work in works:
+            work.wait()
+        assert [bool((one == n + place).all()) for place, one in enumerate(gathered or [])].count(False) == 0
+        assert torch.equal(part, torch.full_like(part, 10.0 * n + rank))
+        seen += [str(explain(work)) for work in works]
+    return seen
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05])
+def test_gathers_and_scatters_under_way_are_repeated(tmp_path: Path, delay_s: float) -> None:
+    with aggregator(tmp_path, RANKS, Job(values_per_packet=352, copies=True)) as node, three(node) as world:
+        assert world.run(gathers_and_scatters, 1) == [["copied"] * 2] * RANKS
+        timer = threading.Timer(delay_s, node.daemon("switch").kill)
+        timer.start()
+        for seen in world.run(gathers_and_scatters, 100):
+            assert seen[-2:] == ["not_served"] * 2
+        timer.join()
 
 
 def test_every_kind_is_repeated(tmp_path: Path) -> None:

@@ -97,8 +97,9 @@ def test_the_line_at_the_end_of_a_run() -> None:
 
 def test_copies_that_gloo_did_are_told_with_what_would_change_it() -> None:
     gathers = Row("all_gather_single", "float32", "", Reason.COLLECTIVE, 600, 600_000_000, 2_400_000_000)
-    hint = "; Gloo did all-gathers and broadcasts of 2.4 GB, which plans of servers carry with `--copies`; "
+    hint = "; Gloo did all-gathers, broadcasts and the like of 2.4 GB, which plans carry with `--copies`; "
     assert hint in replace(GROUP, rows=[*GROUP.rows, gathers]).summary()
+    assert hint in replace(GROUP, rows=[*GROUP.rows, replace(gathers, collective="gather")]).summary()
     assert "--copies" not in replace(GROUP, rows=[*GROUP.rows, replace(gathers, bytes=400_000_000)]).summary()
     assert "--copies" not in replace(GROUP, rows=[replace(gathers, bytes=999_999)]).summary()
     assert "--copies" not in replace(GROUP, rows=[replace(gathers, reason=Reason.COPIED)]).summary()

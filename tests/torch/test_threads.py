@@ -67,11 +67,14 @@ def every_kind() -> list[str]:
     values = torch.arange(LARGE, dtype=torch.float32) % 100
     part = torch.empty(LARGE // SIZE)
     whole = torch.empty(LARGE)
+    gathered, own_part = [torch.empty(LARGE) for _ in range(SIZE)], torch.empty(LARGE // SIZE)
     works = [
         dist.reduce_scatter_tensor(part, values + rank, async_op=True),
         dist.all_gather_into_tensor(whole, torch.full((LARGE // SIZE,), float(rank)), async_op=True),
         dist.reduce(reduced := values.clone(), 1, async_op=True),
         dist.broadcast(sent := torch.full((LARGE,), float(rank)), 2, async_op=True),
+        dist.gather(torch.full((LARGE,), float(rank)), gathered if rank == 1 else None, 1, async_op=True),
+        dist.scatter(own_part, list(values.chunk(SIZE)) if rank == 2 else None, 2, async_op=True),
     ]
     for work in works:
         work.wait()
@@ -80,12 +83,14 @@ def every_kind() -> list[str]:
     assert torch.equal(whole.view(SIZE, -1)[:, 0], torch.arange(float(SIZE)))
     if rank == 1:
         torch.testing.assert_close(reduced, SIZE * values)
+        assert [float(one.mean()) for one in gathered] == list(range(SIZE))
     assert sent.min() == sent.max() == 2.0
+    assert torch.equal(own_part, own)
     return [str(explain(work)) for work in works]
 
 
 def test_collectives_that_are_not_cut_take_turns(threaded: World) -> None:
-    assert threaded.run(every_kind) == [["summed", "copied", "summed", "copied"]] * SIZE
+    assert threaded.run(every_kind) == [["summed", "copied", "summed", *["copied"] * 3]] * SIZE
 
 
 def in_rows() -> tuple[str, int]:

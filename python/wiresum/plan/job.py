@@ -54,8 +54,8 @@ class Job(Document):
             rank waits for a late one. Without effect on the codec `fixed`, which has none.
         sealed: whether sums are sealed: nodes learn nothing of the values, and what they change is found.
         proven: whether values carry proofs: who reads packets and forges addresses changes no sum.
-        copies: whether the plan has streams for copies (all_gather, broadcast), and for sums that one rank takes each
-            (reduce_scatter, reduce). For servers only.
+        copies: whether the plan has streams for copies (all_gather, broadcast, gather, scatter), and for sums that one
+            rank takes each (reduce_scatter, reduce). For servers only.
         copy_servers: most servers that these go through; as many as make a step of FSDP2 quicker where absent.
         mesh: sizes of the axes of a mesh of all workers, whose rows and columns are groups that sum by themselves.
         groups: more of them, by rank.

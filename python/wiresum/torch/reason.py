@@ -39,8 +39,8 @@ _EXPLANATIONS = {
     Reason.COPIED: "It was copied by the network.",
     Reason.SHARED: "The bytes of all ranks came in one exchange with the network, and each rank took or reduced what "
     "it needs.",
-    Reason.COLLECTIVE: "Gloo did it: the network takes all_reduce, reduce and reduce_scatter, and all_gather and "
-    "broadcast where the plan has copies.",
+    Reason.COLLECTIVE: "Gloo did it: the network takes all_reduce, reduce and reduce_scatter, and all_gather, "
+    "broadcast, gather and scatter where the plan has copies.",
     Reason.ELEMENT_TYPE: "Gloo summed it: the network takes float32, float16 and bfloat16 only.",
     Reason.OPERATION: "Gloo reduced it: the network takes SUM and AVG only.",
     Reason.DEVICE: "Gloo did it: the network takes tensors in the memory of CPUs, or of one NVIDIA GPU.",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 KILO = 1000
 RANKS_SUMMED = "ranks_summed"
 """The engine's counter of ranks that took part, over all sums and copies."""
-COPIES = {"all_gather", "all_gather_single", "broadcast"}
+COPIES = {"all_gather", "all_gather_single", "broadcast", "gather", "gather_single", "scatter"}
 """What the network carries where the plan has copies."""
 WORTH_TELLING = 0.1
 """Bytes of copies through Gloo over bytes of sums in the network: what DDP sends once, at its start, is far below."""
@@ -138,7 +138,7 @@ class GroupReport:
 
     @property
     def bytes_copied_by_gloo(self) -> int:
-        """Bytes of this rank's tensors in all-gathers and broadcasts that Gloo did, as the plan has no copies."""
+        """Bytes of this rank's tensors in collectives that copy and that Gloo did, as the plan has no copies."""
         return sum(row.bytes for row in self.rows if row.collective in COPIES and row.reason is Reason.COLLECTIVE)
 
     def delegated(self) -> dict[Reason, int]:
@@ -172,7 +172,7 @@ class GroupReport:
         copied = self.bytes_copied_by_gloo
         if self.no_network or copied <= max(FEW_BYTES, WORTH_TELLING * self.bytes_summed):
             return ""
-        return f"Gloo did all-gathers and broadcasts of {_bytes(copied)}, which plans of servers carry with `--copies`"
+        return f"Gloo did all-gathers, broadcasts and the like of {_bytes(copied)}, which plans carry with `--copies`"
 
     def __str__(self) -> str:
         lines = [f"group '{self.name}', rank {self.rank} of {self.size}: {self.summary()}"]

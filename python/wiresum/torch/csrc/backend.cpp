@@ -89,6 +89,18 @@ std::optional<Tensors> shares_of(const Tensors &wholes, const Tensors &shares, i
     return pieces;
 }
 
+// What a gather or a scatter is where it is a share.
+wiresum_kind share_kind(wiresum_kind kind) {
+    switch (kind) {
+    case WIRESUM_GATHER:
+        return WIRESUM_SMALL_GATHER;
+    case WIRESUM_SCATTER:
+        return WIRESUM_SMALL_SCATTER;
+    default:
+        return kind;
+    }
+}
+
 // Whether results can be written to parts of these.
 bool are_contiguous(const Tensors &tensors) {
     return std::all_of(tensors.begin(), tensors.end(),
@@ -287,7 +299,7 @@ WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
     const Tensors shares = is_root ? flattened(outputs) : Tensors();
     const bool is_even = inputs.size() == 1 && (!is_root || are_shares(shares, inputs[0]));
     return carry_or([&] { return inner()->gather(outputs, inputs, options); },
-                    {WIRESUM_SMALL_GATHER, c10d::OpType::GATHER, "gather", inputs, shares, c10d::ReduceOp(),
+                    {WIRESUM_GATHER, c10d::OpType::GATHER, "gather", inputs, shares, c10d::ReduceOp(),
                      timeout_of(options.timeout), static_cast<int>(options.rootRank)},
                     is_even && is_rank(options.rootRank));
 }
@@ -297,7 +309,7 @@ WorkPtr WiresumBackend::gather_single(at::Tensor &output, at::Tensor &input,
     const bool is_root = options.rootRank == getRank();
     const bool is_even = !is_root || output.numel() == input.numel() * getSize();
     return carry_or([&] { return inner()->gather_single(output, input, options); },
-                    {WIRESUM_SMALL_GATHER,
+                    {WIRESUM_GATHER,
                      c10d::OpType::GATHER,
                      "gather_single",
                      {input},
@@ -316,8 +328,8 @@ WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
     const Tensors own = has_one ? Tensors(getSize(), outputs[0]) : Tensors();
     const Tensors shares = is_root ? flattened(inputs) : own;
     return carry_or([&] { return inner()->scatter(outputs, inputs, options); },
-                    {WIRESUM_SMALL_SCATTER, c10d::OpType::SCATTER, "scatter", shares, outputs,
-                     c10d::ReduceOp(), timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                    {WIRESUM_SCATTER, c10d::OpType::SCATTER, "scatter", shares, outputs, c10d::ReduceOp(),
+                     timeout_of(options.timeout), static_cast<int>(options.rootRank)},
                     has_one && are_shares(shares, outputs[0]));
 }
 
@@ -333,6 +345,7 @@ WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool 
         return carry(std::move(request), false);
     }
     if (reason == Reason::Shared) {
+        request.kind = share_kind(request.kind);
         return carry(std::move(request), true);
     }
     ledger()->count(row_of(request, reason), size_of(request.inputs));
@@ -368,14 +381,14 @@ WorkPtr WiresumBackend::count_and_delegate(const Delegate &to_gloo, const char *
 
 Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
     const bool copies = is_copy(request.kind);
-    const bool shares = is_share_alone(request.kind);
     if (!is_ours) {
-        return shares || (copies && !ability().copies) ? Reason::Collective : Reason::Layout;
+        return copies && !ability().copies ? Reason::Collective : Reason::Layout;
     }
-    if (shares) {
-        // Who takes nothing decides as the root does.
+    if (request.kind == WIRESUM_GATHER || request.kind == WIRESUM_SCATTER) {
+        // Who takes nothing decides as the root does. What is small is a share, also where streams could carry it.
         const Tensors &outputs = request.outputs.empty() ? request.inputs : request.outputs;
-        return decide_share(Reason::Collective, request.inputs, outputs, nullptr, ability());
+        const Reason small = decide_share(Reason::Collective, request.inputs, outputs, nullptr, ability());
+        return small == Reason::Shared ? small : decide_copy(request.inputs, outputs, ability());
     }
     Ability able = ability();
     able.exact_bytes = request.kind == WIRESUM_ALL_REDUCE ? exact_bytes_ : 0;

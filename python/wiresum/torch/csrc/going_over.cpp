@@ -25,11 +25,64 @@ template <typename Options> Options with(std::chrono::milliseconds timeout) {
 
 at::Tensor bytes_of(const at::Tensor &tensor) { return tensor.view(-1).view(at::kByte); }
 
+// As many parts of it as there are ranks.
+std::vector<at::Tensor> parts_of(const at::Tensor &whole, int ranks) {
+    return bytes_of(whole).chunk(ranks);
+}
+
+void gather_by_gloo(c10d::Backend &gloo, int root, const at::Tensor &share, const at::Tensor &all,
+                    std::chrono::milliseconds timeout) {
+    auto options = with<c10d::GatherOptions>(timeout);
+    options.rootRank = root;
+    std::vector<at::Tensor> given{bytes_of(share)};
+    std::vector<std::vector<at::Tensor>> taken;
+    if (gloo.getRank() == root) {
+        taken.push_back(parts_of(all, gloo.getSize()));
+    }
+    gloo.gather(taken, given, options)->wait();
+}
+
+void scatter_by_gloo(c10d::Backend &gloo, int root, const at::Tensor &all, const at::Tensor &part,
+                     std::chrono::milliseconds timeout) {
+    auto options = with<c10d::ScatterOptions>(timeout);
+    options.rootRank = root;
+    std::vector<at::Tensor> taken{bytes_of(part)};
+    std::vector<std::vector<at::Tensor>> given;
+    if (gloo.getRank() == root) {
+        given.push_back(parts_of(all, gloo.getSize()));
+    }
+    gloo.scatter(taken, given, options)->wait();
+}
+
+// Room for what a rank takes of a copy of these values.
+at::Tensor room_for(const c10d::Backend &gloo, wiresum_kind kind, int root, const at::Tensor &values) {
+    const bool is_root = gloo.getRank() == root;
+    const int64_t length = values.numel();
+    switch (kind) {
+    case WIRESUM_SCATTER:
+        return at::empty({length / gloo.getSize()}, values.options());
+    case WIRESUM_GATHER:
+        return at::empty({is_root ? length * gloo.getSize() : 0}, values.options());
+    case WIRESUM_ALL_GATHER:
+        return at::empty({length * gloo.getSize()}, values.options());
+    default:
+        return is_root ? values : at::empty({length}, values.options());
+    }
+}
+
 } // namespace
 
 void copy_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const at::Tensor &source,
                   const at::Tensor &sink, std::chrono::milliseconds timeout) {
     at::NoGradGuard no_grad;
+    if (kind == WIRESUM_GATHER) {
+        gather_by_gloo(gloo, root, source, sink, timeout);
+        return;
+    }
+    if (kind == WIRESUM_SCATTER) {
+        scatter_by_gloo(gloo, root, source, sink, timeout);
+        return;
+    }
     at::Tensor bytes = bytes_of(sink);
     if (kind == WIRESUM_ALL_GATHER) {
         at::Tensor share = bytes_of(source);
@@ -299,10 +352,7 @@ void GoingOver::share(const Ended &ended) {
         return; // who lacks it gets the error
     }
     if (is_copy(ended.kind)) {
-        const bool is_root = ended.kind == WIRESUM_BROADCAST && gloo_->getRank() == ended.root;
-        const int64_t shares = ended.kind == WIRESUM_ALL_GATHER ? gloo_->getSize() : 1;
-        const at::Tensor sink =
-            is_root ? ended.values : at::empty({shares * ended.values.numel()}, ended.values.options());
+        const at::Tensor sink = room_for(*gloo_, ended.kind, ended.root, ended.values);
         copy_by_gloo(*gloo_, ended.kind, ended.root, ended.values, sink, timeout);
         return;
     }

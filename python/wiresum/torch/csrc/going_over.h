@@ -25,9 +25,12 @@
 namespace wiresum {
 
 // Whether bytes are copied, and nothing is summed.
-inline bool is_copy(wiresum_kind kind) { return kind == WIRESUM_ALL_GATHER || kind == WIRESUM_BROADCAST; }
+inline bool is_copy(wiresum_kind kind) {
+    return kind == WIRESUM_ALL_GATHER || kind == WIRESUM_BROADCAST || kind == WIRESUM_GATHER ||
+           kind == WIRESUM_SCATTER;
+}
 
-// Whether the network has no streams for it, so that nothing but shares can go there.
+// Whether it is a share, and no form of anything that streams carry.
 inline bool is_share_alone(wiresum_kind kind) {
     return kind == WIRESUM_BARRIER || kind == WIRESUM_SMALL_GATHER || kind == WIRESUM_SMALL_SCATTER;
 }

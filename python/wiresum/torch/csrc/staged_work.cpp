@@ -81,7 +81,7 @@ void Staging::raise_failure() const {
 StagedWork::StagedWork(std::shared_ptr<Staging> staging, Request request, int rank, Carry carry)
     : ExplainedWork(rank, request.op_type, request.collective, request.inputs), staging_(std::move(staging)),
       request_(std::move(request)), carry_(std::move(carry)), device_(request_.inputs[0].device()),
-      takes_(takes_part(request_, rank)),
+      takes_(takes_part(request_, rank)), gives_(gives_part(request_, rank)),
       source_(pinned_for(request_.inputs, request_.inputs[0].scalar_type())),
       sink_(is_in_place(request_.kind) ? source_
                                        : pinned_for(request_.outputs, request_.inputs[0].scalar_type())),
@@ -115,8 +115,10 @@ void StagedWork::enqueue() {
 
 void StagedWork::copy_down(const c10::Stream &stream) {
     const c10::StreamGuard on(stream);
-    for_each_part(request_.inputs, source_,
-                  [](const at::Tensor &tensor, const at::Tensor &part) { part.copy_(tensor, true); });
+    if (gives_) {
+        for_each_part(request_.inputs, source_,
+                      [](const at::Tensor &tensor, const at::Tensor &part) { part.copy_(tensor, true); });
+    }
     flags_.set_by(stream, kIsDown);
 }
 

@@ -81,6 +81,7 @@ class StagedWork final : public ExplainedWork {
     const Carry carry_;
     const c10::Device device_;
     const bool takes_;
+    const bool gives_;
     at::Tensor source_; // pinned, flat
     at::Tensor sink_;   // the same where the collective is in place
     const StreamFlags flags_;

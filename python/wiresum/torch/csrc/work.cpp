@@ -36,8 +36,10 @@ const char *title_of(wiresum_kind kind) {
         return "wiresum:broadcast";
     case WIRESUM_BARRIER:
         return "wiresum:barrier";
+    case WIRESUM_GATHER:
     case WIRESUM_SMALL_GATHER:
         return "wiresum:gather";
+    case WIRESUM_SCATTER:
     case WIRESUM_SMALL_SCATTER:
         return "wiresum:scatter";
     default:
@@ -48,6 +50,7 @@ const char *title_of(wiresum_kind kind) {
 bool takes_part(const Request &request, int rank) {
     switch (request.kind) {
     case WIRESUM_REDUCE:
+    case WIRESUM_GATHER:
     case WIRESUM_SMALL_GATHER:
         return request.root == rank;
     case WIRESUM_BROADCAST:
@@ -57,7 +60,17 @@ bool takes_part(const Request &request, int rank) {
     }
 }
 
+bool gives_part(const Request &request, int rank) {
+    return request.kind != WIRESUM_SCATTER || request.root == rank;
+}
+
 namespace {
+
+// What a rank gives that gives nothing: as many elements as the root has, none of which is anywhere.
+at::Tensor nothing_like(const std::vector<at::Tensor> &tensors) {
+    const auto elements = static_cast<int64_t>(size_of(tensors).elements);
+    return at::empty({1}, tensors[0].options()).expand({elements});
+}
 
 // Whether two contiguous tensors have a byte in common.
 bool overlap(const at::Tensor &a, const at::Tensor &b) {
@@ -101,10 +114,13 @@ std::optional<Reason> reason_of(int32_t outcome) {
 
 NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
     : CarriedWork(std::move(group), std::move(request), title_of(request.kind)),
-      takes_(takes_part(request_, group_->ledger->rank)), source_(contiguous_values(request_.inputs)),
-      sink_(source_) {
-    if (request_.kind == WIRESUM_ALL_GATHER) {
+      takes_(takes_part(request_, group_->ledger->rank)), gives_(gives_part(request_, group_->ledger->rank)),
+      source_(gives_ ? contiguous_values(request_.inputs) : nothing_like(request_.inputs)), sink_(source_) {
+    if (request_.kind == WIRESUM_ALL_GATHER || (request_.kind == WIRESUM_GATHER && takes_)) {
         keep_own_share();
+    }
+    if (request_.kind == WIRESUM_SCATTER) {
+        keep_own_part();
     }
     at::NoGradGuard no_grad;
     if (request_.kind == WIRESUM_REDUCE_SCATTER) {
@@ -122,6 +138,10 @@ NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
 
 // The engine copies what this rank gives while it sends it.
 void NetworkWork::set_apart() {
+    if (!gives_) {
+        kept_ = group_->going_over->keep(0);
+        return;
+    }
     auto [apart, lease] = group_->going_over->lend_like(source_);
     aside_ = std::move(apart);
     kept_ = std::move(lease);
@@ -144,6 +164,20 @@ void NetworkWork::keep_own_share() {
         source_ = source_.clone();
     }
     own.copy_(source_.view(-1));
+}
+
+// The network brings its part to each rank but the root, which takes its own here.
+void NetworkWork::keep_own_part() {
+    at::NoGradGuard no_grad;
+    sink_ = contiguous_results(request_.outputs);
+    if (!gives_) {
+        return;
+    }
+    if (overlap(source_, sink_)) {
+        source_ = source_.clone();
+    }
+    const int64_t length = sink_.numel();
+    sink_.view(-1).copy_(source_.view(-1).narrow(0, group_->ledger->rank * length, length));
 }
 
 void NetworkWork::submit(const wiresum_engine_abi *engine, const std::string &why_closed) {

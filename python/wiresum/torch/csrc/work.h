@@ -21,6 +21,9 @@ const char *title_of(wiresum_kind kind);
 // Whether this rank's part of the results is more than nothing.
 bool takes_part(const Request &request, int rank);
 
+// Whether this rank gives anything: of a scatter the root alone does.
+bool gives_part(const Request &request, int rank);
+
 // A collective on its way through the network. Kept alive by the engine until it is over.
 class NetworkWork final : public CarriedWork {
   public:
@@ -39,6 +42,7 @@ class NetworkWork final : public CarriedWork {
     void do_again(Reason reason);
     void do_by(c10d::Backend &gloo);
     void keep_own_share();
+    void keep_own_part();
     // After sums of all that there was, or without this rank: nothing is left to be added later.
     void keep_nothing();
     // Ends a collective that the network has not ended here, and is told why not.
@@ -60,6 +64,8 @@ class NetworkWork final : public CarriedWork {
 
     // Whether this rank's part of the results is more than nothing.
     const bool takes_;
+    // Whether this rank gives anything.
+    const bool gives_;
     // What the engine encodes or copies: the user's tensor itself, or a contiguous copy of it or of several.
     at::Tensor source_;
     // What the engine writes to: the source, the user's tensor, or contiguous memory that is copied from.
