@@ -202,7 +202,7 @@ class JobOptions:
         bool,
         typer.Option(
             "--copies",
-            help="Carry all_gather, broadcast, gather and scatter, too, and of a reduce_scatter each rank's part, at servers",
+            help="Carry copies, too (all_gather, broadcast, gather, scatter), and of sums each rank's part, at servers",
         ),
     ] = False
     copy_servers: Annotated[

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch.distributed as dist
@@ -12,8 +14,11 @@ import torch
 from wiresum.bench.rank import account_of, crossed, joined_by_each, worst, write
 from wiresum.bench.start import Starts
 from wiresum.bench.task import RankTask
+from wiresum.predict.collectives import PARTS
 
 ROOT = 0
+AT_ROOT = ("reduce", "gather")
+"""What the root alone takes."""
 LARGEST = 8
 """Values are whole numbers below this one: sums are exact in every type."""
 
@@ -64,47 +69,35 @@ class Tensors:
 
     def begin(self, collective: str, group: Any) -> list[Any]:
         """Begins a collective; what to wait for."""
-        match collective:
-            case "all_reduce":
-                return [dist.all_reduce(self.whole, group=group, async_op=True)]
-            case "reduce":
-                return [dist.reduce(self.whole, ROOT, group=group, async_op=True)]
-            case "broadcast":
-                return [dist.broadcast(self.whole, ROOT, group=group, async_op=True)]
-            case "reduce_scatter":
-                return [dist.reduce_scatter_tensor(self.part, self.whole, group=group, async_op=True)]
-            case "all_gather":
-                share = self.gathered[self.own]
-                return [dist.all_gather_into_tensor(self.gathered, share, group=group, async_op=True)]
-            case "gather":
-                shares = list(self.gathered.chunk(dist.get_world_size()))
-                to = shares if self.is_root else None
-                return [dist.gather(shares[dist.get_rank()], to, ROOT, group=group, async_op=True)]
-            case "scatter":
-                given = list(self.whole.chunk(dist.get_world_size())) if self.is_root else None
-                return [dist.scatter(self.part, given, ROOT, group=group, async_op=True)]
-            case _:
-                return [*self.begin("reduce_scatter", group), *self.begin("all_gather", group)]
+        calls: dict[str, Callable[..., Any]] = {
+            "all_reduce": partial(dist.all_reduce, self.whole),
+            "reduce": partial(dist.reduce, self.whole, ROOT),
+            "broadcast": partial(dist.broadcast, self.whole, ROOT),
+            "reduce_scatter": partial(dist.reduce_scatter_tensor, self.part, self.whole),
+            "all_gather": partial(dist.all_gather_into_tensor, self.gathered, self.gathered[self.own]),
+            "gather": partial(dist.gather, self.gathered[self.own], self._listed(self.gathered), ROOT),
+            "scatter": partial(dist.scatter, self.part, self._listed(self.whole), ROOT),
+        }
+        return [calls[name](group=group, async_op=True) for name in PARTS.get(collective, (collective,))]
+
+    def _listed(self, whole: torch.Tensor) -> list[torch.Tensor] | None:
+        """What the root alone passes."""
+        return list(whole.chunk(dist.get_world_size())) if self.is_root else None
 
     def is_right(self, collective: str) -> bool:
         """Whether this rank has what it was to get, to the bit."""
-        match collective:
-            case "all_reduce":
-                return torch.equal(self.whole, self.sums)
-            case "reduce":
-                return not self.is_root or torch.equal(self.whole, self.sums)
-            case "broadcast":
-                return torch.equal(self.whole, self.of_root)
-            case "reduce_scatter":
-                return torch.equal(self.part, self.sums[self.own])
-            case "all_gather":
-                return torch.equal(self.gathered, self.of_root)
-            case "gather":
-                return not self.is_root or torch.equal(self.gathered, self.of_root)
-            case "scatter":
-                return torch.equal(self.part, self.of_root[self.own])
-            case _:
-                return self.is_right("reduce_scatter") and self.is_right("all_gather")
+        results = {
+            "all_reduce": (self.whole, self.sums),
+            "reduce": (self.whole, self.sums),
+            "broadcast": (self.whole, self.of_root),
+            "reduce_scatter": (self.part, self.sums[self.own]),
+            "all_gather": (self.gathered, self.of_root),
+            "gather": (self.gathered, self.of_root),
+            "scatter": (self.part, self.of_root[self.own]),
+        }
+        names = PARTS.get(collective, (collective,))
+        taken = [results[name] for name in names if self.is_root or name not in AT_ROOT]
+        return all(torch.equal(found, expected) for found, expected in taken)
 
 
 def values(rank: int, elements: int, dtype: torch.dtype) -> torch.Tensor:
