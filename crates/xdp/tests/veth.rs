@@ -225,10 +225,13 @@ fn mix(family: &Family) {
     switch.enter(|| {
         let (daemon, mut traffic) = join(family, &plan, &sockets, 1);
         for pair in 0..PAIRS {
-            let exchanges = [Exchange::to(Contributor(ALONE)), Exchange::ALL];
+            let sums = [Exchange::to(Contributor(ALONE)), Exchange::ALL];
+            let copies = [Exchange::copy_to(Contributor(ALONE)), Exchange::COPY];
+            let exchanges = if pair % 4 < 2 { sums } else { copies };
             let mut last = Vec::new();
             for (offset, takers) in (2 * pair..).zip(exchanges) {
-                let givers = (0..4).filter(|child| takers == Exchange::ALL || *child != ALONE);
+                let gives = |child: &u8| takers == Exchange::ALL || *child != ALONE;
+                let givers = (0..4).filter(|child| gives(child) && !takers.is_copy());
                 for child in givers.filter(|child| *child != LAST) {
                     let step = traffic.contribution(VALUES, offset, child, takers);
                     exchange(&daemon, &sockets, family.node(), &step, offset as usize);
