@@ -58,7 +58,7 @@ def test_fsdp2_learns_the_same_as_over_gloo(namespaces, tmp_path, name, shape, e
 
 
 @pytest.mark.parametrize("engine", engines("xdp"))
-@pytest.mark.parametrize("collective", ["reduce_scatter", "all_gather"])
+@pytest.mark.parametrize("collective", ["reduce_scatter", "all_gather", "gather", "scatter"])
 def test_each_server_carries_what_is_predicted(namespaces, name, collective, engine):
     topology = servers(3, 2, RATE_BPS)
     made = plan(topology, Job(copies=True, gradient_bytes=SIZE), PlanOptions(engine=engine), "byteps")
