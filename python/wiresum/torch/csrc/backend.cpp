@@ -385,7 +385,8 @@ Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
         return copies && !ability().copies ? Reason::Collective : Reason::Layout;
     }
     if (request.kind == WIRESUM_GATHER || request.kind == WIRESUM_SCATTER) {
-        // Who takes nothing decides as the root does. What is small is a share, also where streams could carry it.
+        // Who takes nothing decides as the root does. What is small is a share, also where streams could
+        // carry it.
         const Tensors &outputs = request.outputs.empty() ? request.inputs : request.outputs;
         const Reason small = decide_share(Reason::Collective, request.inputs, outputs, nullptr, ability());
         return small == Reason::Shared ? small : decide_copy(request.inputs, outputs, ability());

@@ -10,9 +10,10 @@
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
 /* Who takes which of the results, of a collective of N elements and n ranks: its part. Those from all-gather
- * on copy bytes and sum nothing. A plan has streams for all that copy, or for none of them. Barriers and small
- * ones are shares: bytes in the packets that open a collective, which may end before earlier ones. Small ones
- * give every rank n*N bytes, those of rank r from r*N on, its own too; what becomes of them is the caller's. */
+ * on copy bytes and sum nothing. A plan has streams for all that copy, or for none of them. Barriers and
+ * small ones are shares: bytes in the packets that open a collective, which may end before earlier ones.
+ * Small ones give every rank n*N bytes, those of rank r from r*N on, its own too; what becomes of them is the
+ * caller's. */
 enum wiresum_kind {
     WIRESUM_ALL_REDUCE = 0,     /* every rank: all */
     WIRESUM_REDUCE = 1,         /* the root: all; the others: nothing */
@@ -27,8 +28,8 @@ enum wiresum_kind {
     WIRESUM_SMALL_BROADCAST = 10,
     WIRESUM_SMALL_GATHER = 11,
     WIRESUM_SMALL_SCATTER = 12, /* whoever is not the root passes N zeros */
-    WIRESUM_GATHER = 13, /* the root: n*N bytes, as of an all-gather; the others: nothing */
-    WIRESUM_SCATTER = 14 /* rank r: bytes r*N/n to (r+1)*N/n of the root's N; the root: nothing */
+    WIRESUM_GATHER = 13,        /* the root: n*N bytes, as of an all-gather; the others: nothing */
+    WIRESUM_SCATTER = 14        /* rank r: bytes r*N/n to (r+1)*N/n of the root's N; the root: nothing */
 };
 /* Integers are summed modulo 2 to the number of their bits. They, and extremes, are for all-reduces whose
  * elements have at most `exact_bytes`; there are no averages of integers. */
@@ -67,8 +68,8 @@ typedef void (*wiresum_done)(void *context, int32_t outcome, const char *message
 
 /* Source and sink are contiguous and valid until `done`. The sink is either the part's own place in the
  * source (a failure may then leave some results among the elements), or has no byte in common with the
- * source, which then stays as it is however the collective ends. Of an all-gather or a gather the source may be
- * this rank's own place in the sink. Of a scatter the root alone has a source. */
+ * source, which then stays as it is however the collective ends. Of an all-gather or a gather the source may
+ * be this rank's own place in the sink. Of a scatter the root alone has a source. */
 struct wiresum_collective {
     uint32_t kind;         /* enum wiresum_kind */
     uint32_t root;         /* rank of the root, where the kind has one; otherwise 0 */

@@ -26,9 +26,7 @@ template <typename Options> Options with(std::chrono::milliseconds timeout) {
 at::Tensor bytes_of(const at::Tensor &tensor) { return tensor.view(-1).view(at::kByte); }
 
 // As many parts of it as there are ranks.
-std::vector<at::Tensor> parts_of(const at::Tensor &whole, int ranks) {
-    return bytes_of(whole).chunk(ranks);
-}
+std::vector<at::Tensor> parts_of(const at::Tensor &whole, int ranks) { return bytes_of(whole).chunk(ranks); }
 
 void gather_by_gloo(c10d::Backend &gloo, int root, const at::Tensor &share, const at::Tensor &all,
                     std::chrono::milliseconds timeout) {
