@@ -89,6 +89,15 @@ def listed(length: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.cat(outputs)
 
 
+def listed_in_one(length: int, dtype: torch.dtype) -> torch.Tensor:
+    """Outputs that are one tensor, and an input that is one of them."""
+    whole = torch.zeros(length * dist.get_world_size(), dtype=dtype)
+    outputs = list(whole.chunk(dist.get_world_size()))
+    own = outputs[dist.get_rank()].copy_(any_bits(length, dtype))
+    copied(dist.all_gather(outputs, own, current, async_op=True))
+    return whole
+
+
 def coalesced(length: int, dtype: torch.dtype) -> torch.Tensor:
     """Several tensors in one collective, one of them empty."""
     owns = [any_bits(length, dtype), any_bits(0, dtype), any_bits(3, dtype)]
@@ -132,8 +141,8 @@ def from_a_root_by_columns(length: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 FORMS: tuple[Callable[..., torch.Tensor], ...] = (
-    single, in_place, from_the_first_place, columns, listed, coalesced, coalesced_lists, managed, from_a_root,
-    from_a_root_by_columns,
+    single, in_place, from_the_first_place, columns, listed, listed_in_one, coalesced, coalesced_lists, managed,
+    from_a_root, from_a_root_by_columns,
 )  # fmt: skip
 
 

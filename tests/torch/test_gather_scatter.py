@@ -94,8 +94,29 @@ def scatter_in_place(length: int, dtype: torch.dtype, root: int, group: Any) -> 
     return work, output
 
 
+def gather_chunks(length: int, dtype: torch.dtype, root: int, group: Any) -> tuple[Any, torch.Tensor]:
+    """Outputs that are one tensor, in its order or against it; the root's input is its own place there."""
+    whole = torch.zeros(RANKS * length, dtype=dtype)
+    outputs = list(whole.chunk(RANKS))[:: -1 if root == 1 else 1]
+    share = outputs[root].copy_(own(length, dtype)) if dist.get_rank() == root else own(length, dtype)
+    work = dist.gather(share, outputs if dist.get_rank() == root else None, root, group, async_op=True)
+    work.wait()
+    return work, whole
+
+
+def scatter_chunks(length: int, dtype: torch.dtype, root: int, group: Any) -> tuple[Any, torch.Tensor]:
+    """Inputs that are one tensor, which stays as it is."""
+    whole = own(RANKS * length, dtype)
+    output = torch.zeros(length, dtype=dtype)
+    inputs = list(whole.chunk(RANKS)) if dist.get_rank() == root else None
+    work = dist.scatter(output, inputs, root, group, async_op=True)
+    work.wait()
+    assert torch.equal(whole.view(torch.uint8), own(RANKS * length, dtype).view(torch.uint8))
+    return work, output
+
+
 FORMS: tuple[Callable[..., tuple[Any, torch.Tensor]], ...] = (
-    gather, gather_columns, gather_single, scatter, scatter_in_place,
+    gather, gather_columns, gather_single, gather_chunks, scatter, scatter_in_place, scatter_chunks,
 )  # fmt: skip
 
 

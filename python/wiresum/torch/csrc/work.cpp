@@ -11,10 +11,35 @@
 
 namespace wiresum {
 
+namespace {
+
+// Whether each tensor's memory begins where that of the one before ends, in one allocation.
+bool are_adjacent(const std::vector<at::Tensor> &tensors) {
+    const char *end = nullptr;
+    for (const at::Tensor &tensor : tensors) {
+        const auto *start = static_cast<const char *>(tensor.const_data_ptr());
+        if (!tensor.is_contiguous() || !tensor.is_alias_of(tensors[0]) || (end != nullptr && start != end)) {
+            return false;
+        }
+        end = start + tensor.nbytes();
+    }
+    return true;
+}
+
+// All of them as one tensor, where they are adjacent.
+at::Tensor joined(const std::vector<at::Tensor> &tensors) {
+    return tensors[0].detach().as_strided({static_cast<int64_t>(size_of(tensors).elements)}, {1});
+}
+
+} // namespace
+
 at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
     at::NoGradGuard no_grad;
     if (tensors.size() == 1) {
         return tensors[0].contiguous();
+    }
+    if (are_adjacent(tensors)) {
+        return joined(tensors);
     }
     std::vector<at::Tensor> flat;
     flat.reserve(tensors.size());
@@ -83,6 +108,9 @@ bool overlap(const at::Tensor &a, const at::Tensor &b) {
 at::Tensor contiguous_results(const std::vector<at::Tensor> &outputs) {
     if (outputs.size() == 1 && outputs[0].is_contiguous()) {
         return outputs[0].detach();
+    }
+    if (outputs.size() > 1 && are_adjacent(outputs)) {
+        return joined(outputs);
     }
     return at::empty({static_cast<int64_t>(size_of(outputs).elements)}, outputs[0].options());
 }

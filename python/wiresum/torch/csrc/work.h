@@ -11,8 +11,8 @@
 
 namespace wiresum {
 
-// One contiguous tensor with the elements of all: the user's own memory where it is one contiguous tensor
-// already.
+// One contiguous tensor with the elements of all: the user's own memory where they lie there one behind the
+// other already.
 at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors);
 
 // What profilers show of a collective.
