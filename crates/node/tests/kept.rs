@@ -21,14 +21,25 @@ const RANKS: usize = 3;
 const ROOT: usize = 1;
 /// Elements of an unsharded tensor: parts that end within fragments.
 const LEN: usize = 3 * 10_001;
-const KINDS: [Kind; 5] =
-    [Kind::AllReduce, Kind::Reduce, Kind::ReduceScatter, Kind::AllGather, Kind::Broadcast];
+const KINDS: [Kind; 7] = [
+    Kind::AllReduce,
+    Kind::Reduce,
+    Kind::ReduceScatter,
+    Kind::AllGather,
+    Kind::Broadcast,
+    Kind::Gather,
+    Kind::Scatter,
+];
 /// A value that nobody gives.
 const NOTHING: f32 = -1.0;
 const STEP: Duration = Duration::from_micros(500);
 
 fn value(rank: usize, at: usize) -> f32 {
     (rank + at % 100) as f32
+}
+
+fn own_part(rank: usize) -> Range<usize> {
+    rank * LEN / RANKS..(rank + 1) * LEN / RANKS
 }
 
 fn star() -> Plan {
@@ -47,9 +58,8 @@ struct Memory {
 
 impl Memory {
     fn new(kind: Kind, rank: usize, is_in_place: bool) -> Self {
-        let part = LEN / RANKS;
         let source = match kind {
-            Kind::AllGather => rank * part..(rank + 1) * part,
+            Kind::AllGather | Kind::Gather => own_part(rank),
             _ => 0..LEN,
         };
         let elements = (0..LEN).map(|at| value(rank, at)).collect();
@@ -64,7 +74,8 @@ impl Memory {
     }
 
     fn collective(&mut self, rank: usize, ended: mpsc::Sender<i32>) -> Collective {
-        let first = if self.kind == Kind::ReduceScatter { rank * LEN / RANKS } else { 0 };
+        let is_part = matches!(self.kind, Kind::ReduceScatter | Kind::Scatter);
+        let first = if is_part { own_part(rank).start } else { 0 };
         let own = self.elements[first..].as_mut_ptr().cast();
         Collective {
             kind: self.kind as u32,
@@ -83,6 +94,17 @@ impl Memory {
             done: Some(tell),
             context: Box::into_raw(Box::new(ended)).cast(),
         }
+    }
+
+    /// What the source had before, as far as others get any of it.
+    fn kept(&self, rank: usize) -> Vec<f32> {
+        let mut kept = self.given(rank);
+        match (self.kind, rank == ROOT) {
+            (Kind::Broadcast | Kind::Scatter, false) | (Kind::Gather, true) => kept.fill(NOTHING),
+            (Kind::Scatter, true) => kept[own_part(rank)].fill(NOTHING),
+            _ => {}
+        }
+        kept
     }
 
     /// What the source had before.
@@ -123,9 +145,8 @@ fn all_that_a_rank_gives_is_kept() {
             let outcomes = outcomes(&cluster, &mut memories, || {});
             assert_eq!(outcomes, [CollectiveOutcome::Summed as i32; RANKS], "{kind}");
             for (rank, memory) in memories.iter().enumerate() {
-                let gives = kind != Kind::Broadcast || rank == ROOT;
-                let kept = if gives { memory.given(rank) } else { vec![NOTHING; LEN] };
-                assert!(memory.aside == kept, "{kind}, rank {rank}, in place: {is_in_place}");
+                let is_kept = memory.aside == memory.kept(rank);
+                assert!(is_kept, "{kind}, rank {rank}, in place: {is_in_place}");
             }
         }
     }

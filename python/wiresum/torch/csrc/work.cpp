@@ -372,7 +372,8 @@ void NetworkWork::go_over(uint64_t number, const std::string &why) {
 }
 
 Ended NetworkWork::ended(Reason reason) const {
-    Ended ended{request_.kind, request_.root, request_.operation, reason, kept_ ? aside_ : source_, kept_};
+    Ended ended{request_.kind, request_.root, request_.operation, reason, aside_.defined() ? aside_ : source_,
+                kept_};
     if (request_.kind == WIRESUM_ALL_REDUCE && kept_) {
         const int64_t elements = reason == Reason::Summed ? tail_.elements() : 0;
         auto [tail, lease] = group_->going_over->lend_like(source_.view(-1).narrow(0, 0, elements));
