@@ -30,12 +30,12 @@ blocks = {BLOCKS}
 rounds = 2
 """
 NETWORKS = {
-    "star of 4": ("star:workers=4,rate=1gbit", "direct", 0.02),
-    "star of 8": ("star:workers=8,rate=1gbit", "direct", 0.02),
+    "star of 4": ("star:workers=4,rate=1gbit", "direct", 0.05),
+    "star of 8": ("star:workers=8,rate=1gbit", "direct", 0.05),
     "xagg": ("xagg", "xagg", 0.12),
 }
-"""Topology, planner, and how much longer packets may take than flows: round trips of agreements and barriers, and where
-servers exchange over links that they share, queues."""
+"""Topology, planner, and how much longer packets may take than flows: round trips of agreements and barriers, for which
+links are idle where two collectives end together, and where servers exchange over links that they share, queues."""
 FLOWS_TOLERANCE = 1e-3
 """Flows of a step in which a collective of one server is done before that of another; a prediction has both end at
 once."""
@@ -147,15 +147,12 @@ def test_who_computes_longer_is_waited_for_at_each_collective(scenario):
     assert seconds(scenario, **late) == pytest.approx(seconds(scenario, **alike))
 
 
-def test_what_begins_beside_another_collective_waits_behind_its_window():
-    """Flows have no queues, so where computing and collectives take as long, packets are slower by some of a window."""
-
-    def slower(window):
-        changes = {"job.0.window": window, "job.0.compute": constant(0.2)}
-        packets, flows = (simulated(EXAMPLE, fidelity=name, **changes) for name in ("packets", "flows"))
-        return packets.seconds_of("sharded")[-1] / flows.seconds_of("sharded")[-1] - 1
-
-    assert 0.01 < slower(32) < 0.5 * slower(192) < 0.125
+@pytest.mark.parametrize("window", [32, 192])
+def test_what_begins_beside_another_collective_does_not_wait_behind_its_window(window):
+    """Flows have no queues. Where computing and collectives take as long, packets are little slower all the same."""
+    changes = {"job.0.window": window, "job.0.compute": constant(0.2)}
+    packets, flows = (simulated(EXAMPLE, fidelity=name, **changes) for name in ("packets", "flows"))
+    assert packets.seconds_of("sharded")[-1] < 1.09 * flows.seconds_of("sharded")[-1]
 
 
 def test_the_example_shows_what_overlap_brings():
