@@ -19,14 +19,14 @@ impl Asked {
         now: Time,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        let mut last = None;
-        while let Some(turn) = self.turns.after(last) {
+        let mut nth = 0;
+        while let Some(turn) = self.turns.stream(nth) {
             let index = 1 + turn;
             if let Some(transmit) = self.transmit_of(index, rounds, now, buffer) {
-                self.turns.note(turn, self.streams[index].recovery.next());
+                self.turns.note(nth, self.streams[index].recovery.next());
                 return Some(transmit);
             }
-            last = Some(turn);
+            nth += 1;
         }
         None
     }

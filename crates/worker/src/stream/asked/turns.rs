@@ -2,35 +2,45 @@
 
 use wiresum_wire::FragmentId;
 
-/// Streams progress alike: who sends next is the one that has passed the fewest positions, those that it only takes
-/// included. So sums, of which a worker gives all but its own part, and copies, of which it gives its own share, end
+/// Streams progress alike: who sends next is the one that has passed the fewest positions, those included that it only
+/// takes. So sums, of which a worker gives all but its own part, and copies, of which it gives its own share, end
 /// together and load both directions of its link until then. Who has nothing to send saves up nothing.
 pub(super) struct Turns {
-    /// By stream: the turns it has had, counted by positions, and where it was at the last one.
-    passed: Vec<u64>,
-    at: Vec<FragmentId>,
+    /// Who has passed the fewest comes first.
+    order: Vec<Turn>,
+}
+
+struct Turn {
+    stream: usize,
+    /// Positions that it has passed, or as many as those that sent while it had nothing to send.
+    passed: u64,
+    /// Where it was when it last sent.
+    at: FragmentId,
 }
 
 impl Turns {
     /// So many streams, each at this position.
     pub fn new(streams: usize, first: FragmentId) -> Self {
-        Self { passed: vec![0; streams], at: vec![first; streams] }
+        let turn = |stream| Turn { stream, passed: 0, at: first };
+        Self { order: (0..streams).map(turn).collect() }
     }
 
-    /// The stream that is asked when those before `last` had nothing to send, and it neither; the first one without it.
-    pub fn after(&self, last: Option<usize>) -> Option<usize> {
-        let key = |stream: usize| (self.passed[stream], stream);
-        let is_later = |stream: &usize| last.is_none_or(|last| key(*stream) > key(last));
-        (0..self.passed.len()).filter(is_later).min_by_key(|stream| key(*stream))
+    /// The stream that is asked when so many before it had nothing to send.
+    pub fn stream(&self, nth: usize) -> Option<usize> {
+        self.order.get(nth).map(|turn| turn.stream)
     }
 
-    /// A stream has sent something, and is at this position now; those before it had nothing to send.
-    pub fn note(&mut self, stream: usize, next: FragmentId) {
-        let reached = self.passed[stream];
-        self.passed.iter_mut().for_each(|passed| *passed = reached.max(*passed));
-        let positions = next.since(std::mem::replace(&mut self.at[stream], next));
+    /// The stream that was asked as this one has sent something, and is at this position now.
+    pub fn note(&mut self, nth: usize, next: FragmentId) {
+        let (before, rest) = self.order.split_at_mut(nth);
+        let turn = &mut rest[0];
+        before.iter_mut().for_each(|other| other.passed = turn.passed);
+        let positions = next.since(std::mem::replace(&mut turn.at, next));
         // What is sent again, or asked, is a turn, too.
-        self.passed[stream] += positions.max(1) as u64;
+        turn.passed += positions.max(1) as u64;
+        let passed = turn.passed;
+        let behind = rest.partition_point(|other| other.passed <= passed).max(1);
+        rest[..behind].rotate_left(1);
     }
 }
 
@@ -38,33 +48,34 @@ impl Turns {
 mod tests {
     use super::*;
 
+    fn turns() -> Turns {
+        Turns::new(3, FragmentId(u32::MAX))
+    }
+
     /// How often each stream sends in so many turns, where each passes `steps` positions, or has nothing to send if that is 0.
     fn sent(turns: &mut Turns, steps: [u32; 3], count: usize) -> [usize; 3] {
         let mut sent = [0; 3];
         for _ in 0..count {
-            let mut last = None;
-            while let Some(stream) = turns.after(last) {
-                if steps[stream] > 0 {
-                    turns.note(stream, turns.at[stream].plus(steps[stream]));
-                    sent[stream] += 1;
-                    break;
-                }
-                last = Some(stream);
-            }
+            let streams = (0..).map_while(|nth| turns.stream(nth));
+            let Some(nth) = streams.into_iter().position(|stream| steps[stream] > 0) else { break };
+            let stream = turns.order[nth].stream;
+            turns.note(nth, turns.order[nth].at.plus(steps[stream]));
+            sent[stream] += 1;
+            assert!(turns.order.is_sorted_by_key(|turn| turn.passed));
         }
         sent
     }
 
     #[test]
     fn streams_pass_positions_alike() {
-        assert_eq!(sent(&mut Turns::new(3, FragmentId(u32::MAX)), [1, 1, 1], 30), [10, 10, 10]);
-        assert_eq!(sent(&mut Turns::new(3, FragmentId(u32::MAX)), [1, 4, 0], 50), [40, 10, 0]);
-        assert_eq!(sent(&mut Turns::new(3, FragmentId(u32::MAX)), [0, 0, 0], 5), [0, 0, 0]);
+        assert_eq!(sent(&mut turns(), [1, 1, 1], 30), [10, 10, 10]);
+        assert_eq!(sent(&mut turns(), [1, 4, 0], 50), [40, 10, 0]);
+        assert_eq!(sent(&mut turns(), [0, 0, 0], 5), [0, 0, 0]);
     }
 
     #[test]
     fn who_had_nothing_to_send_has_no_more_turns_later() {
-        let mut turns = Turns::new(3, FragmentId(u32::MAX));
+        let mut turns = turns();
         assert_eq!(sent(&mut turns, [1, 0, 1], 40), [20, 0, 20]);
         let counts = sent(&mut turns, [1, 1, 1], 30);
         assert!(counts.iter().all(|count| count.abs_diff(10) <= 1), "{counts:?}");
