@@ -40,6 +40,10 @@ impl Dealt {
 
     /// What the worker of a seat has to do with it.
     pub fn duty(self, seat: usize) -> Duty {
+        // Where all give and take, there may be more seats than a word has bits.
+        if self.exchange == Exchange::ALL {
+            return Duty::Both;
+        }
         let is_one_of = |all: u64| all >> seat & 1 != 0;
         match (is_one_of(self.givers()), is_one_of(self.takers())) {
             (true, true) => Duty::Both,
