@@ -369,7 +369,9 @@ impl Cluster {
         let Ok(packet) = Packet::parse_unchecked(datagram) else { return };
         let takes =
             matches!(outcome.verdict, Verdict::First | Verdict::Completed | Verdict::Forwarded);
-        if !takes {
+        // A node that has not heard of a new incarnation yet takes what was on its way from the last one.
+        let is_current = packet.header.job_key.get() == self.plan.job_key(self.incarnation).0;
+        if !takes || !is_current {
             return;
         }
         let sub_model = SubModelId(packet.header.sub_model.get());
