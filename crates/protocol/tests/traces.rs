@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use wiresum_protocol::{Aggregator, Plan, Recipients, Verdict};
 use wiresum_testkit::traffic::aggregator::{RandomTraffic, Step};
 use wiresum_wire::control::Absent;
-use wiresum_wire::{MAX_PACKET, NodeId};
+use wiresum_wire::{Exchange, Header, MAX_PACKET, NodeId};
+use zerocopy::FromBytes;
 
 /// Steps of a trace after the joining; some tens of kilobytes.
 const STEPS: usize = 70;
@@ -161,6 +162,23 @@ fn the_traces_are_those_of_their_seeds() {
             read(name) == trace,
             "trace {name} has changed: WIRESUM_BLESS=1 cargo test -p wiresum-protocol --test traces writes it anew"
         );
+    }
+}
+
+#[test]
+fn the_traces_show_every_exchange() {
+    let steps = TRACES.into_iter().flat_map(|(name, ..)| read(name).steps);
+    let ended: Vec<Exchange> = steps
+        .filter(|step| step.verdict == Verdict::Completed.name())
+        .map(|step| {
+            let datagram = bytes(&step.datagram);
+            let (header, _) = Header::read_from_prefix(&datagram).expect("a header");
+            Exchange(header.priority)
+        })
+        .collect();
+    for form in [(false, false), (false, true), (true, false), (true, true)] {
+        let is_of = |exchange: &Exchange| (exchange.is_copy(), exchange.taker().is_some()) == form;
+        assert!(ended.iter().any(is_of), "no trace shows a copy, or one taker: {form:?}");
     }
 }
 
