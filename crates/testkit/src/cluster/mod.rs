@@ -369,9 +369,7 @@ impl Cluster {
         let Ok(packet) = Packet::parse_unchecked(datagram) else { return };
         let takes =
             matches!(outcome.verdict, Verdict::First | Verdict::Completed | Verdict::Forwarded);
-        // A node that has not heard of a new incarnation yet takes what was on its way from the last one.
-        let is_current = packet.header.job_key.get() == self.plan.job_key(self.incarnation).0;
-        if !takes || !is_current {
+        if !takes {
             return;
         }
         let sub_model = SubModelId(packet.header.sub_model.get());
@@ -382,8 +380,17 @@ impl Cluster {
         }
         for (rank, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.has_joined) {
             let needs = host.session.needs(sub_model, before);
-            assert!(!needs, "worker {rank} needs position {before}, which node {node} replaced");
+            assert!(
+                !needs || !self.is_current(node),
+                "worker {rank} needs position {before}, which node {node} replaced"
+            );
         }
+    }
+
+    /// Whether a node has heard of the workers' incarnation. Before that it takes what was on its way from the last one.
+    fn is_current(&self, node: NodeId) -> bool {
+        let at = self.nodes.iter().find(|one| one.id == node).expect("a node of the plan");
+        at.aggregator.membership().key == Some(self.plan.job_key(self.incarnation))
     }
 
     fn sub_model(&self, id: SubModelId) -> &PlanStream {
