@@ -67,6 +67,8 @@ struct job {
     __u64 running;
 };
 
+/* What is known of an entry's values, in one cache line: CPUs at neighbouring entries do not wait for each
+ * other. */
 struct entry {
     __u32 lock; /* 1: taken; see lock.h */
     __u32 position;
@@ -79,12 +81,16 @@ struct entry {
     __s8 exponent;
     __u8 state;
     __u8 exchange;
-    __u8 reserved;
+    __u8 reserved[25];
 };
 
-/* Sizes given here are the least; the loader sets those of the plans. */
+_Static_assert(sizeof(struct entry) == 64, "one cache line");
+
+/* Sizes given here are the least; the loader sets those of the plans. The memory of maps that can be mapped
+ * begins at a page; that of others, somewhere in a cache line. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 1);
     __type(key, __u32);
     __type(value, struct entry);
@@ -92,6 +98,7 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 1);
     __uint(key_size, sizeof(__u32));
     __uint(value_size, WIRESUM_MAX_PAYLOAD);

@@ -115,9 +115,11 @@ struct slot {
 
 _Static_assert(sizeof(struct slot) == 64, "one cache line");
 
-/* Sizes given here are the least; the loader sets those of the plan. */
+/* Sizes given here are the least; the loader sets those of the plan. The memory of maps that can be mapped
+ * begins at a page; that of others, somewhere in a cache line. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 1);
     __type(key, __u32);
     __type(value, struct slot);
@@ -126,6 +128,7 @@ struct {
 /* In this machine's byte order; one bank of config.max_payload bytes, or two. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 1);
     __uint(key_size, sizeof(__u32));
     __uint(value_size, 2 * WIRESUM_MAX_PAYLOAD);

@@ -241,7 +241,7 @@ mirrored! {
         pub exponent: i8,
         pub state: u8,
         pub exchange: u8,
-        pub reserved: u8,
+        pub reserved: [u8; 25],
     }
 }
 
