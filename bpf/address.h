@@ -40,7 +40,7 @@ static __always_inline __u64 sum_datagram(void *header, void *end, __u32 headers
         sum += *(__u16 *)(header + at);
     void *payload = header + headers_len;
     __u16 zero = hidden_zero(header);
-    for_each_block(lanes, at, payload, end, zero, WIRESUM_MAX_PAYLOAD, 1, sum += sum_words(lanes));
+    for_each_block(lanes, at, payload, end, zero, WIRESUM_PAGE_PAYLOAD, 1, sum += sum_words(lanes));
     return sum + sum_proof(payload, end);
 }
 

@@ -52,7 +52,7 @@ static __always_inline void *pinned(void *pointer) {
  * its offset as `at`. The offset is hidden from the verifier (see hidden_zero): so all ways out of a loop
  * look the same to it, and it follows only one. */
 #define OFFSETS 0xfe0
-#define MAX_BLOCKS (WIRESUM_MAX_PAYLOAD / WIRESUM_BLOCK_LEN)
+#define MAX_BLOCKS (WIRESUM_PAGE_PAYLOAD / WIRESUM_BLOCK_LEN)
 #define for_each_block(lanes, at, payload, end, zero, most, unrolled, body)                                  \
     do {                                                                                                     \
         const __u32 stride_len = (unrolled) * WIRESUM_BLOCK_LEN;                                             \
@@ -78,7 +78,7 @@ static __always_inline void *pinned(void *pointer) {
         }                                                                                                    \
     } while (0)
 
-_Static_assert(OFFSETS + WIRESUM_BLOCK_LEN > WIRESUM_MAX_PAYLOAD, "every block has an offset");
+_Static_assert(OFFSETS + WIRESUM_BLOCK_LEN > WIRESUM_PAGE_PAYLOAD, "every block has an offset");
 
 enum parsed { NOT_OURS, ILL_FORMED, WELL_FORMED, NOTE };
 

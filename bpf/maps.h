@@ -101,7 +101,7 @@ struct {
     __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 1);
     __uint(key_size, sizeof(__u32));
-    __uint(value_size, WIRESUM_MAX_PAYLOAD);
+    __uint(value_size, WIRESUM_PAGE_PAYLOAD);
 } values SEC(".maps");
 
 struct {
@@ -153,7 +153,7 @@ struct {
 
 /* What the values of a job are hashed by, where they carry proofs. */
 struct value_hash {
-    __u32 words[WIRESUM_MAX_PAYLOAD / 4];
+    __u32 words[WIRESUM_PAGE_PAYLOAD / 4];
 };
 
 struct {

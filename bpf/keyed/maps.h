@@ -13,7 +13,7 @@
 #define NUMBERS_PER_CELL 32
 #define KEYED_WORKERS 32
 
-_Static_assert(MAX_PAIRS * 12 > WIRESUM_MAX_PAYLOAD - WIRESUM_ROW_HEADER_LEN, "no packet has more pairs");
+_Static_assert(MAX_PAIRS * 12 > WIRESUM_PAGE_PAYLOAD - WIRESUM_ROW_HEADER_LEN, "no packet has more pairs");
 
 struct keyed_config {
     __u32 pairs; /* of a packet, at most */

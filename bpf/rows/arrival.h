@@ -43,7 +43,7 @@ static __always_inline enum parsed parse_row_packet(struct xdp_md *ctx, struct p
         return parse(ctx, packet) == WELL_FORMED ? NOTE : ILL_FORMED;
     packet->flags = get16(&header->flags);
     packet->payload_len = WIRESUM_ROW_HEADER_LEN + 4 * get16(&header->value_count);
-    if (!is_of_this_version(header) || packet->payload_len > WIRESUM_MAX_PAYLOAD ||
+    if (!is_of_this_version(header) || packet->payload_len > WIRESUM_PAGE_PAYLOAD ||
         packet->payload + WIRESUM_ROW_HEADER_LEN > packet->end || !is_all_of_frame(packet, 0))
         return ILL_FORMED;
     packet->zero = hidden_zero(header);
@@ -59,7 +59,7 @@ __attribute__((noinline)) __u32 sum_words_of_rows(struct xdp_md *ctx, __u32 fram
     if (payload > end)
         return 0;
     __u16 zero = hidden_zero(header);
-    for_each_block(words, at, payload, end, zero, WIRESUM_MAX_PAYLOAD, 4,
+    for_each_block(words, at, payload, end, zero, WIRESUM_PAGE_PAYLOAD, 4,
                    sum_block(&sums, words, LITTLE_ENDIAN_LANES));
     __u32 next = (payload_len / WIRESUM_BLOCK_LEN * WIRESUM_BLOCK_LEN + zero) & OFFSETS;
     for (__u32 rest = 1; rest < WIRESUM_BLOCK_LEN / 4; rest++, next += 4) {

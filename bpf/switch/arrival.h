@@ -47,7 +47,7 @@ static __always_inline int has_fitting_values(const struct packet *packet) {
     __u8 kind = packet->header->kind;
     if (packet->payload_len == 0)
         return kind == WIRESUM_KIND_RESULT && (packet->flags & WIRESUM_FLAG_REFUSED);
-    return packet->payload_len % WIRESUM_BLOCK_LEN == 0 && packet->payload_len <= WIRESUM_MAX_PAYLOAD;
+    return packet->payload_len % WIRESUM_BLOCK_LEN == 0 && packet->payload_len <= WIRESUM_PAGE_PAYLOAD;
 }
 
 static __always_inline int is_well_formed(struct packet *packet) {

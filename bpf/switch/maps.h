@@ -131,7 +131,7 @@ struct {
     __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 1);
     __uint(key_size, sizeof(__u32));
-    __uint(value_size, 2 * WIRESUM_MAX_PAYLOAD);
+    __uint(value_size, 2 * WIRESUM_PAGE_PAYLOAD);
 } values SEC(".maps");
 
 /* In place of a job's index in the table: a packet of no job that runs. */

@@ -60,7 +60,7 @@ struct lanes {
 
 static __always_inline __u32 sum_lanes_as(const struct lanes *lanes, __u16 format) {
     struct sums sums = {};
-    for_each_block(piece, at, lanes->payload, lanes->end, lanes->zero, WIRESUM_MAX_PAYLOAD, 4,
+    for_each_block(piece, at, lanes->payload, lanes->end, lanes->zero, WIRESUM_PAGE_PAYLOAD, 4,
                    sum_block(&sums, piece, format));
     return fold_sums(&sums, format);
 }

@@ -54,10 +54,10 @@ control Form(in headers_t hdr, out bool is_good) {
     bit<16> most;
     bool is_refusal;
     apply {
-        most = WIRESUM_MAX_VALUES;
+        most = WIRESUM_PAGE_VALUES;
         payload = hdr.wiresum.value_count << 2;
         if (hdr.wiresum.flags & WIRESUM_FLAG_LANES16 != 0) {
-            most = 2 * WIRESUM_MAX_VALUES;
+            most = 2 * WIRESUM_PAGE_VALUES;
             payload = hdr.wiresum.value_count << 1;
         }
         is_good = hdr.wiresum.isValid() && hdr.switched.isValid();

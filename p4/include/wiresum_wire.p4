@@ -24,14 +24,21 @@ const int WIRESUM_BLOCK_LEN = 32;
 const int WIRESUM_SEAL_LEN = 32;
 /* Fewest int32 lanes that a job may choose for its packets. */
 const int WIRESUM_MIN_VALUES = 64;
-/* Most int32 lanes in one packet: 2944 bytes of payload, the most that plain XDP on veth can carry. */
-const int WIRESUM_MAX_VALUES = 736;
+/* Most int32 lanes in one packet: what an MTU of 9000 bytes carries. Only processes sum so many. */
+const int WIRESUM_MAX_VALUES = 2232;
 /* Largest payload in bytes. */
-const int WIRESUM_MAX_PAYLOAD = 2944;
+const int WIRESUM_MAX_PAYLOAD = 8928;
+/* Most int32 lanes in a packet that the kernel's programs, frames of AF_XDP or P4 switches see: 2944 bytes
+ * of payload, the most that plain XDP on veth has in one page. */
+const int WIRESUM_PAGE_VALUES = 736;
+/* Largest payload of such a packet, and of rows, in bytes. */
+const int WIRESUM_PAGE_PAYLOAD = 2944;
 /* Bytes of the proof that follows proven values (see spec/security.md). */
 const int WIRESUM_PROOF_LEN = 8;
 /* Largest datagram in bytes. */
-const int WIRESUM_MAX_PACKET = 2990;
+const int WIRESUM_MAX_PACKET = 8974;
+/* Largest datagram in bytes that programs see in one page. */
+const int WIRESUM_PAGE_PACKET = 2990;
 /* Bytes of an Ethernet header. */
 const int WIRESUM_ETHERNET_LEN = 14;
 /* Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble 8, check 4, gap

@@ -28,15 +28,22 @@ BLOCK_LEN: Final = 32
 SEAL_LEN: Final = 32
 # Fewest int32 lanes that a job may choose for its packets.
 MIN_VALUES: Final = 64
-# Most int32 lanes in one packet: 2944 bytes of payload, the most that plain XDP on veth
-# can carry.
-MAX_VALUES: Final = 736
+# Most int32 lanes in one packet: what an MTU of 9000 bytes carries. Only processes sum
+# so many.
+MAX_VALUES: Final = 2232
 # Largest payload in bytes.
-MAX_PAYLOAD: Final = 2944
+MAX_PAYLOAD: Final = 8928
+# Most int32 lanes in a packet that the kernel's programs, frames of AF_XDP or P4
+# switches see: 2944 bytes of payload, the most that plain XDP on veth has in one page.
+PAGE_VALUES: Final = 736
+# Largest payload of such a packet, and of rows, in bytes.
+PAGE_PAYLOAD: Final = 2944
 # Bytes of the proof that follows proven values (see spec/security.md).
 PROOF_LEN: Final = 8
 # Largest datagram in bytes.
-MAX_PACKET: Final = 2990
+MAX_PACKET: Final = 8974
+# Largest datagram in bytes that programs see in one page.
+PAGE_PACKET: Final = 2990
 # Bytes of an Ethernet header.
 ETHERNET_LEN: Final = 14
 # Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble

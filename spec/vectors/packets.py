@@ -195,7 +195,7 @@ def malformed() -> dict[str, tuple[bytes, str]]:
         "contribution without lanes": (packet("contribution", [])[1], "payload_length"),
         "half a block": (packet("contribution", [0] * 4)[1], "payload_length"),
         "half a block of 16-bit lanes": (packet("contribution", [0] * 8, flags=LANES16)[1], "payload_length"),
-        "one block too many": (packet("result", [0] * 744)[1], "payload_length"),
+        "one block too many": (packet("result", [0] * 2240)[1], "payload_length"),
         "lanes announced at their most": (with_byte(26, 255), "payload_length"),
         "probe of a hello's length": (packet("probe", [0] * 16)[1], "payload_length"),
         "status without words": (packet("status", [])[1], "payload_length"),

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use wiresum_codec::{Codec, Element, Format, Instructions, Operation, Rounding, bf16, f16};
-use wiresum_wire::{HEADER_LEN, LaneType, MAX_PACKET, MAX_PAYLOAD};
+use wiresum_wire::{HEADER_LEN, LaneType, PAGE_PACKET, PAGE_PAYLOAD};
 
 /// Elements that stay in a core's own cache, with their lanes.
 pub const IN_CACHE: usize = 64 << 10;
@@ -106,8 +106,8 @@ impl Bench<'_> {
         out: &mut Vec<Measurement>,
     ) {
         let mut values = values::<T>(self.working_set / size_of::<T>());
-        let per_packet = MAX_PAYLOAD / format.width();
-        let mut packets = vec![[0; MAX_PACKET]; values.len().div_ceil(per_packet)];
+        let per_packet = PAGE_PAYLOAD / format.width();
+        let mut packets = vec![[0; PAGE_PACKET]; values.len().div_ceil(per_packet)];
         let mut measure = |step, pass: &mut dyn FnMut()| {
             out.push(self.measure(step, element, lanes, pass));
         };

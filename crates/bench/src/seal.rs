@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use wiresum_codec::{Codec, Format};
 use wiresum_seal::{Counts, Fragment, SEAL_LEN, Seal};
-use wiresum_wire::{LaneType, MAX_PAYLOAD};
+use wiresum_wire::{LaneType, PAGE_PAYLOAD};
 
 /// Packets that one run goes through, so that it takes much longer than reading the clock.
 const PACKETS: u32 = 4096;
@@ -38,7 +38,7 @@ pub fn run(
     runs: usize,
     clock: &dyn Fn() -> Duration,
 ) -> Vec<Measurement> {
-    assert!(bytes + SEAL_LEN <= MAX_PAYLOAD, "{bytes} bytes of values and a seal do not fit");
+    assert!(bytes + SEAL_LEN <= PAGE_PAYLOAD, "{bytes} bytes of values and a seal do not fit");
     let values: Vec<f32> = (0..bytes / lanes.width()).map(|i| (i as f32).sin()).collect();
     let format = Format::new(Codec::BLOCK, lanes, RANKS).expect("few ranks fit all lanes");
     let mut seal = Seal::new([7; 16], 1, RANKS, lanes);

@@ -7,10 +7,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use wiresum_wire::MAX_PAYLOAD;
+use wiresum_wire::PAGE_PAYLOAD;
 
 /// Words of the key: one for each of the longest payload.
-pub const HASH_WORDS: usize = MAX_PAYLOAD / 4;
+pub const HASH_WORDS: usize = PAGE_PAYLOAD / 4;
 
 /// The key by which all participants of a job hash values.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl fmt::Debug for ValueHash {
 
 impl ValueHash {
     /// The key with these bytes, which are read as little-endian words.
-    pub(crate) fn new(bytes: &[u8; MAX_PAYLOAD]) -> Self {
+    pub(crate) fn new(bytes: &[u8; PAGE_PAYLOAD]) -> Self {
         let mut words = [0; HASH_WORDS];
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
             *word = u32::from_le_bytes(*bytes);
@@ -39,7 +39,7 @@ impl ValueHash {
         &self.0
     }
 
-    /// The hash of a payload, of whole blocks and at most [`MAX_PAYLOAD`] bytes: its words, little-endian whatever its
+    /// The hash of a payload, of whole blocks and at most [`PAGE_PAYLOAD`] bytes: its words, little-endian whatever its
     /// lanes are, plus those of the key modulo 2³², multiplied in pairs, summed modulo 2⁶⁴.
     #[must_use]
     pub fn of(&self, payload: &[u8]) -> u64 {
@@ -79,7 +79,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_changed_word_changes_it(
-            payload in prop::collection::vec(any::<u8>(), 32..=MAX_PAYLOAD),
+            payload in prop::collection::vec(any::<u8>(), 32..=PAGE_PAYLOAD),
             seed in any::<u32>(),
             bit in any::<prop::sample::Index>(),
         ) {

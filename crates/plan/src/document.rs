@@ -7,7 +7,7 @@ use thiserror::Error;
 use wiresum_codec::Codec;
 use wiresum_keys::{KeySource, Keyring, Seat, Secret, ValueHash};
 pub use wiresum_wire::Policy;
-use wiresum_wire::{JobId, LaneType, NodeId, SEAL_LEN};
+use wiresum_wire::{JobId, LaneType, NodeId, PAGE_PAYLOAD, SEAL_LEN};
 
 use crate::{Fabric, PlanSparse, PlanStream, validate, version1};
 
@@ -450,6 +450,12 @@ impl Plan {
     #[must_use]
     pub fn payload_len(&self) -> usize {
         usize::from(self.job.values_per_packet) * 4
+    }
+
+    /// Pages that a full packet takes; with more than one, only processes can sum it, from datagrams or connections.
+    #[must_use]
+    pub fn packet_pages(&self) -> usize {
+        self.payload_len().div_ceil(PAGE_PAYLOAD)
     }
 
     /// Bytes of them that are values; the rest is a seal.

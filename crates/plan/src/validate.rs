@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wiresum_keys::Keyring;
-use wiresum_wire::{BLOCK_LEN, MAX_CONTRIBUTORS, MAX_PAYLOAD, MIN_VALUES, NodeId};
+use wiresum_wire::{BLOCK_LEN, MAX_CONTRIBUTORS, MAX_VALUES, MIN_VALUES, NodeId, PAGE_VALUES};
 
 use crate::{
     Child, Engine, Exponents, FORMAT, Lanes, MAX_BPS, MAX_MISSED, MAX_SLOTS, Plan, PlanError,
@@ -135,14 +135,19 @@ impl Plan {
             "must be 64 hexadecimal digits, or the keys of a node (`wiresum keys`); `wiresum plan` makes a new secret",
         )?;
         let values = usize::from(self.job.values_per_packet);
-        let fits = (MIN_VALUES..=MAX_PAYLOAD / 4).contains(&values)
-            && (4 * values).is_multiple_of(BLOCK_LEN);
-        let allowed = format!(
-            "must be {MIN_VALUES}..={} and a multiple of {}",
-            MAX_PAYLOAD / 4,
-            BLOCK_LEN / 4
-        );
+        let fits =
+            (MIN_VALUES..=MAX_VALUES).contains(&values) && (4 * values).is_multiple_of(BLOCK_LEN);
+        let allowed =
+            format!("must be {MIN_VALUES}..={MAX_VALUES} and a multiple of {}", BLOCK_LEN / 4);
         require(fits, "job.values_per_packet", &allowed)?;
+        let too_long = |because| {
+            format!(
+                "must be at most {PAGE_VALUES} {because}: plan for an MTU of at most 3200 bytes"
+            )
+        };
+        if let Some(because) = self.needs_pages().filter(|_| self.packet_pages() > 1) {
+            return require(false, "job.values_per_packet", &too_long(because));
+        }
         let is_wide = self.job.lanes.widest().width() == 4;
         require(
             is_wide || self.job.exponents == Exponents::Agreed,
@@ -154,6 +159,20 @@ impl Plan {
             "job.lanes",
             "`auto` needs the codec `block`, as one factor does not suit two widths: use `int32-le`, or `block`",
         )
+    }
+
+    /// Why a packet has to lie in one page, if it has.
+    fn needs_pages(&self) -> Option<&'static str> {
+        let sees_frames = |node: &crate::Node| matches!(node.engine, Engine::Xdp | Engine::AfXdp);
+        [
+            (self.fabric.is_some(), "where switches sum"),
+            (self.nodes.iter().any(sees_frames), "where a node has the engine `xdp` or `af_xdp`"),
+            (self.job.sealed, "in jobs that are `sealed`"),
+            (self.job.proven, "in jobs that are `proven`"),
+            (self.sparse.is_some(), "in jobs with `sparse` models"),
+        ]
+        .into_iter()
+        .find_map(|(is_so, because)| is_so.then_some(because))
     }
 
     /// Whether everything that is summed can be sealed.
@@ -313,12 +332,27 @@ mod tests {
     }
 
     #[test]
+    fn long_packets_are_for_servers_in_user_space_alone() {
+        let mut plan = Plan::from_json(TREE).expect("a valid plan");
+        plan.job.values_per_packet = MAX_VALUES as u16;
+        plan.validate().expect("user space sums them");
+        let refusal = |plan: &Plan| plan.validate().expect_err("refused").to_string();
+        plan.nodes[1].engine = Engine::AfXdp;
+        assert!(refusal(&plan).contains("a node has the engine `xdp` or `af_xdp`"));
+        plan.nodes[1].engine = Engine::Udp;
+        plan.job.sealed = true;
+        assert!(refusal(&plan).contains("`sealed`"));
+        (plan.job.sealed, plan.job.proven) = (false, true);
+        assert!(refusal(&plan).contains("`proven`"));
+    }
+
+    #[test]
     fn every_wrong_field_is_named() {
         for (pointer, value, field) in [
             ("/format", json!("wiresum-plan/9"), "format"),
             ("/job/secret", json!(format!("+{}", "0".repeat(63))), "job.secret"),
             ("/job/values_per_packet", json!(65), "job.values_per_packet"),
-            ("/job/values_per_packet", json!(744), "job.values_per_packet"),
+            ("/job/values_per_packet", json!(2240), "job.values_per_packet"),
             ("/workers", json!([]), "workers"),
             ("/workers/1/rank", json!(0), "workers[1].rank"),
             ("/nodes/1/id", json!(0), "nodes"),

@@ -4,7 +4,7 @@
 //! from now. This is a token bucket that counts what is missing instead of what is left (GCRA, ITU-T I.371 annex A): one word of
 //! state, so that several CPUs can share it without a lock.
 
-use wiresum_wire::{HEADER_LEN, MAX_PACKET};
+use wiresum_wire::{HEADER_LEN, PAGE_PACKET};
 
 use crate::Time;
 
@@ -48,7 +48,7 @@ impl Quota {
     /// At most so many bytes of datagrams per second, at least one; bursts of 10 ms, or of some packets if that is more.
     #[must_use]
     pub fn bytes_per_second(rate: u64) -> Self {
-        let burst = (rate / BURST_FRACTION).max(MIN_BURST_PACKETS * MAX_PACKET as u64);
+        let burst = (rate / BURST_FRACTION).max(MIN_BURST_PACKETS * PAGE_PACKET as u64);
         Self::with_burst(rate, burst)
     }
 
@@ -136,8 +136,8 @@ mod tests {
     fn the_extremes_neither_overflow_nor_pass_nothing() {
         for rate in [0, 1, u64::MAX] {
             let mut budget = Budget::new(Quota::bytes_per_second(rate));
-            assert!(budget.take(Time(0), MAX_PACKET), "{rate}");
-            assert!(budget.take(Time(u64::MAX), MAX_PACKET), "{rate}");
+            assert!(budget.take(Time(0), PAGE_PACKET), "{rate}");
+            assert!(budget.take(Time(u64::MAX), PAGE_PACKET), "{rate}");
         }
     }
 }

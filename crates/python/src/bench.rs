@@ -15,7 +15,7 @@ use wiresum_node::pairs::PairClient;
 use wiresum_node::tables::{ClientError, RowClient};
 use wiresum_sparse::live::Job;
 use wiresum_sparse::live::keyed::{KeyedJob, Pair};
-use wiresum_wire::{LaneType, MAX_PAYLOAD, SEAL_LEN};
+use wiresum_wire::{LaneType, PAGE_PAYLOAD, SEAL_LEN};
 
 use crate::errors::{job_error, row_error, support_error};
 
@@ -65,10 +65,10 @@ pub fn bench_seal(py: Python<'_>, values: Vec<usize>, runs: usize) -> PyResult<B
         .flat_map(|lanes| values.iter().map(move |count| (lanes, *count)))
     {
         let bytes = 4 * count;
-        if bytes == 0 || !bytes.is_multiple_of(SEAL_LEN) || bytes + SEAL_LEN > MAX_PAYLOAD {
+        if bytes == 0 || !bytes.is_multiple_of(SEAL_LEN) || bytes + SEAL_LEN > PAGE_PAYLOAD {
             return Err(PyValueError::new_err(format!(
                 "values: {count}; use multiples of 8 from 8 to {}",
-                (MAX_PAYLOAD - SEAL_LEN) / 4
+                (PAGE_PAYLOAD - SEAL_LEN) / 4
             )));
         }
         for m in py.detach(|| seal::run(lanes, bytes, runs, &|| start.elapsed())) {
@@ -94,9 +94,9 @@ pub fn bench_proofs(
     runs: usize,
 ) -> PyResult<Bound<'_, PyList>> {
     require_runs(runs)?;
-    let fits = |count: &usize| *count > 0 && count.is_multiple_of(8) && *count <= MAX_PAYLOAD / 4;
+    let fits = |count: &usize| *count > 0 && count.is_multiple_of(8) && *count <= PAGE_PAYLOAD / 4;
     if let Some(count) = values.iter().find(|count| !fits(count)) {
-        let most = MAX_PAYLOAD / 4;
+        let most = PAGE_PAYLOAD / 4;
         let problem = format!("values: {count}; use multiples of 8 from 8 to {most}");
         return Err(PyValueError::new_err(problem));
     }

@@ -14,7 +14,7 @@ use wiresum_sparse::layout::{Pushes, compare};
 use wiresum_sparse::live::Job;
 use wiresum_sparse::optimizer::{Optimizer, Step};
 use wiresum_sparse::table::TableId;
-use wiresum_wire::{HEADER_LEN, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind, RowValue};
+use wiresum_wire::{HEADER_LEN, PAGE_PAYLOAD, ROW_HEADER_LEN, RowKind, RowValue};
 
 use crate::errors;
 
@@ -76,7 +76,7 @@ pub fn row_packet(
 ) -> PyResult<(usize, usize)> {
     let value = if is_narrow { RowValue::Float16 } else { RowValue::Float32 };
     let headers = HEADER_LEN + ROW_HEADER_LEN;
-    let room = packet_bytes.saturating_sub(headers).min(MAX_PAYLOAD - ROW_HEADER_LEN) / 4 * 4;
+    let room = packet_bytes.saturating_sub(headers).min(PAGE_PAYLOAD - ROW_HEADER_LEN) / 4 * 4;
     let kind = RowKind::from_wire(kind);
     let rows = kind.map_or(0, |kind| kind.rows_of(room, dim, value));
     let kind = kind.filter(|_| rows > 0).ok_or_else(|| {

@@ -2,14 +2,14 @@
 
 use aes::Aes128;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
-use wiresum_wire::MAX_PAYLOAD;
+use wiresum_wire::PAGE_PAYLOAD;
 
 use crate::{Fragment, KEY_LEN};
 
 /// Bytes of a block of AES.
 const BLOCK_LEN: usize = 16;
 /// Blocks of a mask: one for its tag, then those of the lanes.
-const MASK_BLOCKS: usize = 1 + MAX_PAYLOAD / BLOCK_LEN;
+const MASK_BLOCKS: usize = 1 + PAGE_PAYLOAD / BLOCK_LEN;
 
 /// What a block is for; no two blocks of a key have the same input.
 #[derive(Clone, Copy)]

@@ -19,7 +19,7 @@ mod keystream;
 
 use wiresum_codec::lane::{I16Be, I16Le, I32Be, I32Le};
 pub use wiresum_wire::SEAL_LEN;
-use wiresum_wire::{LaneType, MAX_PAYLOAD};
+use wiresum_wire::{LaneType, PAGE_PAYLOAD};
 
 use kernels::Masked;
 use keystream::{Generator, Mask};
@@ -130,7 +130,7 @@ impl Seal {
     /// The masked part of a payload and its tag. From now on there are factors for all of its lanes.
     fn split<'a>(&mut self, payload: &'a mut [u8]) -> (&'a mut [u8], &'a mut [u8]) {
         let len = payload.len();
-        let is_fit = (SEAL_LEN..=MAX_PAYLOAD).contains(&len) && len.is_multiple_of(SEAL_LEN);
+        let is_fit = (SEAL_LEN..=PAGE_PAYLOAD).contains(&len) && len.is_multiple_of(SEAL_LEN);
         assert!(is_fit, "a payload of {len} bytes");
         let (masked, tag) = payload.split_at_mut(len - PART_LEN);
         self.generator.extend(&mut self.factors, masked.len() / self.lanes.width());

@@ -11,7 +11,7 @@ use wiresum_codec::add_lanes;
 use wiresum_netem::Rng;
 use wiresum_seal::{Counts, Fragment, SEAL_LEN, Seal};
 use wiresum_testkit::seeds::times_soak;
-use wiresum_wire::{LaneType, MAX_PAYLOAD};
+use wiresum_wire::{LaneType, PAGE_PAYLOAD};
 
 const LANES: [LaneType; 4] = [LaneType::I32Le, LaneType::I32Be, LaneType::I16Le, LaneType::I16Be];
 const CASES: u64 = 300;
@@ -93,7 +93,7 @@ proptest! {
         seed in any::<u64>(),
         ranks in 1..=128u32,
         lanes in prop::sample::select(LANES.to_vec()),
-        blocks in 1..MAX_PAYLOAD / SEAL_LEN,
+        blocks in 1..PAGE_PAYLOAD / SEAL_LEN,
         index in any::<u32>(),
         exponent in any::<i8>(),
     ) {

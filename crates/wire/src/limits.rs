@@ -19,14 +19,21 @@ constants! {
     pub const SEAL_LEN: usize = 32;
     /// Fewest int32 lanes that a job may choose for its packets.
     pub const MIN_VALUES: usize = 64;
-    /// Most int32 lanes in one packet: 2944 bytes of payload, the most that plain XDP on veth can carry.
-    pub const MAX_VALUES: usize = 736;
+    /// Most int32 lanes in one packet: what an MTU of 9000 bytes carries. Only processes sum so many.
+    pub const MAX_VALUES: usize = 2232;
     /// Largest payload in bytes.
     pub const MAX_PAYLOAD: usize = MAX_VALUES * 4;
+    /// Most int32 lanes in a packet that the kernel's programs, frames of AF_XDP or P4 switches see: 2944 bytes of payload, the
+    /// most that plain XDP on veth has in one page.
+    pub const PAGE_VALUES: usize = 736;
+    /// Largest payload of such a packet, and of rows, in bytes.
+    pub const PAGE_PAYLOAD: usize = PAGE_VALUES * 4;
     /// Bytes of the proof that follows proven values (see `spec/security.md`).
     pub const PROOF_LEN: usize = 8;
     /// Largest datagram in bytes.
     pub const MAX_PACKET: usize = HEADER_LEN + MAX_PAYLOAD + PROOF_LEN;
+    /// Largest datagram in bytes that programs see in one page.
+    pub const PAGE_PACKET: usize = HEADER_LEN + PAGE_PAYLOAD + PROOF_LEN;
     /// Bytes of an Ethernet header.
     pub const ETHERNET_LEN: usize = 14;
     /// Bytes that an Ethernet frame takes on a cable beyond its header and payload: preamble 8, check 4, gap 12.
@@ -60,7 +67,7 @@ constants! {
     /// Most numbers of a row with its optimizer's state, which keeps two for each value at most.
     pub const MAX_STORED_VALUES: usize = 3 * MAX_ROW_VALUES;
     /// Most hot rows in a packet: with one value of 16 bits each they take 4 bytes of what the row header leaves.
-    pub const MAX_PACKET_ROWS: usize = (MAX_PAYLOAD - ROW_HEADER_LEN) / 4;
+    pub const MAX_PACKET_ROWS: usize = (PAGE_PAYLOAD - ROW_HEADER_LEN) / 4;
     /// Most words of an acknowledgement's bitmap: with the first number it is about 257 packets.
     pub const ACKNOWLEDGEMENT_WORDS: usize = 8;
 }

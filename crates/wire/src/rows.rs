@@ -7,8 +7,8 @@ use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::limits::{
-    ACKNOWLEDGEMENT_WORDS, HEADER_LEN, MAGIC, MAX_CONTRIBUTORS, MAX_PAYLOAD, MAX_ROW_VALUES,
-    MAX_STORED_VALUES, ROW_HEADER_LEN, VERSION,
+    ACKNOWLEDGEMENT_WORDS, HEADER_LEN, MAGIC, MAX_CONTRIBUTORS, MAX_ROW_VALUES, MAX_STORED_VALUES,
+    PAGE_PAYLOAD, ROW_HEADER_LEN, VERSION,
 };
 use crate::packet::{expect_len, parse_prefix};
 use crate::schema::{layout, numbers};
@@ -226,7 +226,7 @@ impl<'a> RowPacket<'a> {
         let len = kind.payload_len_of(count, dim, value);
         let is_whole = kind.has_rows(count) && kind.has_dim(dim);
         let is_said = len == 4 * usize::from(header.value_count.get());
-        if !is_whole || !is_said || len > MAX_PAYLOAD - ROW_HEADER_LEN {
+        if !is_whole || !is_said || len > PAGE_PAYLOAD - ROW_HEADER_LEN {
             return Err(ParseError::PayloadLength(len));
         }
         expect_len(bytes.len(), need + len)?;
@@ -408,7 +408,7 @@ impl RowDraft {
         out.extend_from_slice(columns);
         out.resize(out.len() + words(columns.len()) - columns.len(), 0);
         let (headers, payload) = out[begin..].split_at_mut(HEADER_LEN + ROW_HEADER_LEN);
-        assert!(ROW_HEADER_LEN + payload.len() <= MAX_PAYLOAD, "{} bytes", payload.len());
+        assert!(ROW_HEADER_LEN + payload.len() <= PAGE_PAYLOAD, "{} bytes", payload.len());
         self.header.value_count.set((payload.len() / 4) as u16);
         self.header.check.set(check(&self.header, &self.rows, payload));
         headers[..HEADER_LEN].copy_from_slice(self.header.as_bytes());

@@ -3,7 +3,7 @@
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::limits::{HEADER_LEN, MAX_SWITCHED_WORKERS, SWITCH_HEADER_LEN};
+use crate::limits::{HEADER_LEN, MAX_SWITCHED_WORKERS, PAGE_PAYLOAD, SWITCH_HEADER_LEN};
 use crate::packet::{expect_len, is_payload_len, parse_header};
 use crate::schema::layout;
 use crate::{Flags, Header, Kind, LaneType, ParseError, header_sum};
@@ -56,7 +56,8 @@ impl<'a> SwitchPacket<'a> {
         }
         let payload_len = usize::from(header.value_count.get()) * LaneType::of(flags).width();
         let is_refusal = kind == Kind::Result && flags.contains(Flags::REFUSED);
-        if !(is_payload_len(kind, payload_len) || is_refusal && payload_len == 0) {
+        let is_fit = is_payload_len(kind, payload_len) && payload_len <= PAGE_PAYLOAD;
+        if !(is_fit || is_refusal && payload_len == 0) {
             return Err(ParseError::PayloadLength(payload_len));
         }
         expect_len(bytes.len(), HEADER_LEN + SWITCH_HEADER_LEN + payload_len)?;

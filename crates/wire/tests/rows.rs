@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 use serde::Deserialize;
 use wiresum_wire::{
-    ACKNOWLEDGEMENT_WORDS, Flags, HEADER_LEN, Kind, MAX_PACKET_ROWS, MAX_PAYLOAD, MAX_ROW_VALUES,
+    ACKNOWLEDGEMENT_WORDS, Flags, HEADER_LEN, Kind, MAX_PACKET_ROWS, MAX_ROW_VALUES, PAGE_PAYLOAD,
     Packet, ParseError, ROW_HEADER_LEN, RowDraft, RowKind, RowPacket, RowValue, SwitchPacket,
 };
 
@@ -127,7 +127,7 @@ fn every_way_to_be_malformed_has_its_error() {
 
 #[test]
 fn the_most_rows_that_fit_are_as_many_as_the_kernel_has_bounds_for() {
-    let room = MAX_PAYLOAD - ROW_HEADER_LEN;
+    let room = PAGE_PAYLOAD - ROW_HEADER_LEN;
     assert_eq!(RowKind::HotRows.rows_of(room, 1, RowValue::Float16), MAX_PACKET_ROWS);
     for kind in RowKind::ALL {
         for (room, dim) in [(0, 1), (100, 3), (1424, 16), (room, 1), (room, 256)] {
@@ -158,7 +158,7 @@ proptest! {
         hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
     ) {
         let len = kind.payload_len(rows.into(), dim.into());
-        prop_assume!(len <= MAX_PAYLOAD - ROW_HEADER_LEN);
+        prop_assume!(len <= PAGE_PAYLOAD - ROW_HEADER_LEN);
         let columns: Vec<u8> = seed.iter().copied().cycle().take(len).collect();
         let mut whole = emit(draft(kind, rows, dim), &columns);
         for (place, value) in hits {
@@ -228,7 +228,7 @@ fn values_of_16_bits_are_read_where_a_kind_may_have_them() {
         Vec::from_iter(1..10)
     );
     assert_eq!(packet.payload.len(), 28);
-    let room = MAX_PAYLOAD - ROW_HEADER_LEN;
+    let room = PAGE_PAYLOAD - ROW_HEADER_LEN;
     let rows = RowKind::Push.rows_of(room, 16, RowValue::Float16);
     assert!(RowKind::Push.payload_len_of(rows, 16, RowValue::Float16) <= room);
     assert!(RowKind::Push.payload_len_of(rows + 1, 16, RowValue::Float16) > room);

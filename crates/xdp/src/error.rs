@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 use wiresum_switch::PlaceError;
-use wiresum_wire::{Contributor, JobId, NodeId, SubModelId};
+use wiresum_wire::{Contributor, JobId, NodeId, PAGE_VALUES, SubModelId};
 
 /// Why the kernel's aggregator could not do something.
 #[derive(Debug, Error)]
@@ -45,6 +45,17 @@ pub enum XdpError {
         node: NodeId,
         /// What is wrong, and what to do.
         problem: &'static str,
+    },
+    /// A frame has to lie in one page.
+    #[error(
+        "job {job} has packets of {values} values, and programs in the kernel see at most {PAGE_VALUES}: plan it for an MTU \
+         of at most 3200 bytes, or sum it in user space (engine `udp`)"
+    )]
+    LongPackets {
+        /// The job.
+        job: JobId,
+        /// Values of its packets.
+        values: usize,
     },
     /// The slot memory that is left is too little.
     #[error(

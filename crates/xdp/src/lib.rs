@@ -91,7 +91,7 @@ pub use error::XdpError;
 pub use keyed::{KeyedOptions, KeyedProgram};
 #[cfg(wiresum_bpf)]
 pub use layout::LAYOUT_VERSION;
-pub use options::{AttachMode, Estate, HotStream, Options, SwitchOptions};
+pub use options::{AttachMode, Estate, HotStream, Options, SwitchOptions, require_a_page};
 #[cfg(wiresum_bpf)]
 #[doc(hidden)]
 pub use rows::Feed as RowsFeed;

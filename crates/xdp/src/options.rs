@@ -4,8 +4,11 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use wiresum_keys::Keyring;
+use wiresum_protocol::Plan;
 use wiresum_switch::policy::Policy;
 use wiresum_wire::{JobId, NodeId, SubModelId};
+
+use crate::XdpError;
 
 /// Where in a device's receive path the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,4 +87,14 @@ pub struct HotStream {
     pub dim: u16,
     /// Whether values are float32, which are summed as 64-bit fixed point; else they are int32.
     pub is_float: bool,
+}
+
+/// Checks that packets of a plan lie in one page, as all that see frames need it.
+///
+/// # Errors
+/// [`XdpError::LongPackets`].
+pub fn require_a_page(plan: &Plan) -> Result<(), XdpError> {
+    let values = plan.job.values_per_packet.into();
+    let refusal = XdpError::LongPackets { job: plan.job_id(), values };
+    if plan.packet_pages() > 1 { Err(refusal) } else { Ok(()) }
 }

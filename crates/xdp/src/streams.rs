@@ -5,7 +5,7 @@ use std::ops::Range;
 use wiresum_protocol::Plan;
 use wiresum_protocol::association::{GENERATIONS, RENEWALS};
 use wiresum_protocol::plan::{Child, PlanStream, Seat};
-use wiresum_wire::{Contributor, JobId, MAX_CONTRIBUTORS, MAX_PAYLOAD, NodeId, SubModelId};
+use wiresum_wire::{Contributor, JobId, MAX_CONTRIBUTORS, NodeId, PAGE_PAYLOAD, SubModelId};
 use zerocopy::FromZeros;
 
 use crate::layout::{
@@ -13,7 +13,7 @@ use crate::layout::{
     stream_key,
 };
 use crate::pool::Pool;
-use crate::{Options, XdpError};
+use crate::{Options, XdpError, require_a_page};
 
 /// What the program knows of the jobs that are served, and how the daemon's names map to its indices.
 pub struct Streams {
@@ -42,7 +42,7 @@ impl Streams {
     /// No streams yet, and memory as the options say, or as much as these plans need.
     pub fn for_plans(plans: &[(Plan, NodeId)], options: &Options) -> Result<Self, XdpError> {
         let pool = match options.memory {
-            Some(bytes) => Pool::new(entries_in(bytes), MAX_PAYLOAD),
+            Some(bytes) => Pool::new(entries_in(bytes), PAGE_PAYLOAD),
             None => pool_for(plans)?,
         };
         Ok(Self::with_pool(pool))
@@ -104,6 +104,7 @@ impl Streams {
         if self.job_index(job).is_some() {
             return Err(refuse("another plan has the same job id: give each job its own"));
         }
+        require_a_page(plan)?;
         if plan.payload_len() > self.pool.payload_len() {
             return Err(refuse(
                 "its packets are longer than the slots here: start the daemon with --memory, which makes room for any",
@@ -242,13 +243,14 @@ impl Streams {
 }
 
 fn entries_in(bytes: usize) -> u32 {
-    u32::try_from(bytes / (MAX_PAYLOAD + size_of::<Entry>())).unwrap_or(u32::MAX).max(1)
+    u32::try_from(bytes / (PAGE_PAYLOAD + size_of::<Entry>())).unwrap_or(u32::MAX).max(1)
 }
 
 /// As much as these plans need.
 fn pool_for(plans: &[(Plan, NodeId)]) -> Result<Pool, XdpError> {
     let mut entry_count = 0u32;
     for (plan, node) in plans {
+        require_a_page(plan)?;
         let problem = "more than 2^32 slot entries: ask for fewer slots";
         let too_many = || XdpError::Plan { job: plan.job_id(), node: *node, problem };
         entry_count = entry_count.checked_add(entries_of(plan, *node)?).ok_or_else(too_many)?;

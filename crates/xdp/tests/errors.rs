@@ -43,6 +43,20 @@ fn plans_that_one_program_cannot_carry() {
 }
 
 #[test]
+fn packets_longer_than_a_page() {
+    if !bpf_is_here() {
+        return;
+    }
+    let mut long = plan();
+    long.job.values_per_packet = 744;
+    let is_refused = |error| matches!(error, XdpError::LongPackets { job: JOB, values: 744 });
+    assert!(load(&[(long.clone(), NodeId(0))]).is_err_and(is_refused));
+    let roomy = Options { memory: Some(1 << 24), ..Options::default() };
+    let mut xdp = XdpAggregator::load(&[], &roomy).expect("the program loads");
+    assert!(xdp.add_job(&long, NodeId(0)).is_err_and(is_refused));
+}
+
+#[test]
 fn jobs_and_peers_that_no_plan_knows() {
     if !bpf_is_here() {
         return;
@@ -89,6 +103,6 @@ fn memory_is_that_of_the_plans() {
         return;
     }
     let xdp = load(&[(plan(), NodeId(0))]).expect("the program loads");
-    // Two versions of 8 + 16 + 64 slots, of 256 bytes of values and an entry of 40 each.
-    assert_eq!(xdp.memory_bytes(), 2 * 88 * (256 + 40));
+    // Two versions of 8 + 16 + 64 slots, of 256 bytes of values and an entry of 64 each.
+    assert_eq!(xdp.memory_bytes(), 2 * 88 * (256 + 64));
 }

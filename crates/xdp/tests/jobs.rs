@@ -17,7 +17,7 @@ const ROOT: NodeId = NodeId(0);
 /// Slot memory of the plan at its root, in entries: two versions of 8 + 16 + 64 slots.
 const ENTRIES: usize = 2 * 88;
 /// Bytes of an entry in a pool whose slots take any payload.
-const ENTRY_BYTES: usize = 2944 + 40;
+const ENTRY_BYTES: usize = 2944 + 64;
 
 fn plan(id: u16) -> Plan {
     let mut plan = Plan::from_json(TREE).expect("a valid plan");
@@ -54,7 +54,7 @@ impl Node {
         self.0.start_incarnation(job, plan.job_key(INCARNATION)).expect("known");
         let mut reference = wiresum_protocol::Aggregator::new(plan, ROOT);
         for step in joining {
-            let mut buffer = [0; wiresum_wire::MAX_PACKET];
+            let mut buffer = [0; wiresum_wire::PAGE_PACKET];
             buffer[..step.datagram.len()].copy_from_slice(&step.datagram);
             reference.handle_datagram(step.source, &mut buffer, step.datagram.len());
         }

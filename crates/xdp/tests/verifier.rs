@@ -19,7 +19,7 @@ const MOST_STEPS: u32 = 400_000;
 fn largest() -> Plan {
     let text = include_str!("../../protocol/tests/plans/tree.json");
     let mut plan = Plan::from_json(text).expect("a valid plan");
-    plan.job.values_per_packet = wiresum_wire::MAX_VALUES as u16;
+    plan.job.values_per_packet = wiresum_wire::PAGE_VALUES as u16;
     plan
 }
 
@@ -53,7 +53,7 @@ fn no_more_in_a_switch_of_any_policy() {
         return;
     }
     for policy in Policy::ALL {
-        let switch = switches::load(NodeId(1), policy, 8, wiresum_wire::MAX_VALUES, &[]);
+        let switch = switches::load(NodeId(1), policy, 8, wiresum_wire::PAGE_VALUES, &[]);
         let descriptor = switch.program("forward_packet").expect("the program is loaded");
         check_steps(descriptor.as_fd(), policy.name());
     }

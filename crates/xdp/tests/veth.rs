@@ -13,7 +13,7 @@ use support::namespaces::{Namespace, namespaces_work};
 use wiresum_protocol::{Aggregator, Plan, Recipients};
 use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
 use wiresum_testkit::traffic::aggregator::{RandomTraffic, Step};
-use wiresum_wire::{Contributor, Exchange, MAX_PACKET, NodeId};
+use wiresum_wire::{Contributor, Exchange, NodeId, PAGE_PACKET};
 use wiresum_xdp::{Options, XdpAggregator, attach_pass_program};
 
 /// How long a packet may take from one namespace to the next on a busy machine.
@@ -122,7 +122,7 @@ impl Daemon {
     }
 
     fn admit_one(&mut self) {
-        let mut buffer = [0; MAX_PACKET];
+        let mut buffer = [0; PAGE_PACKET];
         let (len, source) = self.socket.recv_from(&mut buffer).expect("the hello arrives");
         let outcome = self.reference.handle_datagram(source, &mut buffer, len);
         let (members, job) = (self.reference.membership(), self.plan.job_id());
@@ -161,7 +161,7 @@ fn bind(family: &Family, plan: &Plan, hosts: &[Namespace; 2]) -> Sockets {
 
 /// Expects exactly these packets at these sockets, in order.
 fn expect(sockets: &Sockets, packets: &[(SocketAddr, Vec<u8>)], at: &str) {
-    let mut buffer = [0; MAX_PACKET];
+    let mut buffer = [0; PAGE_PACKET];
     for (destination, packet) in packets {
         let received = sockets[destination].recv(&mut buffer);
         let len =
@@ -205,7 +205,7 @@ fn run(family: &Family) {
         }
         for socket in sockets.values() {
             socket.set_nonblocking(true).expect("a mode");
-            assert!(socket.recv(&mut [0; MAX_PACKET]).is_err(), "a packet too many");
+            assert!(socket.recv(&mut [0; PAGE_PACKET]).is_err(), "a packet too many");
         }
     });
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use wiresum_protocol::compose::hello;
 use wiresum_protocol::{Aggregator, Plan, Verdict};
 use wiresum_wire::{
-    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MAX_PACKET, MIN_VALUES, NodeId,
+    BLOCK_LEN, Flags, HEADER_LEN, Header, Kind, LaneType, MIN_VALUES, NodeId, PAGE_PACKET,
     PROOF_LEN, SubModelId, header_sum, seal,
 };
 use zerocopy::{FromBytes, IntoBytes};
@@ -93,7 +93,7 @@ impl Job {
         let mut job = Self {
             xdp: XdpAggregator::load_for_tests(&[(plan.clone(), NodeId(0))], options)?,
             reference: Aggregator::new(&plan, NodeId(0)),
-            packet: vec![0; MAX_PACKET],
+            packet: vec![0; PAGE_PACKET],
             payload_len: 4 * values,
             header: header(&plan, values, children),
             children: children as u8,

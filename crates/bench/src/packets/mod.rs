@@ -22,7 +22,7 @@ use wiresum_xdp::{Options, XdpError};
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Lanes in a packet, each a measurement of its own; multiples of 8, at most [`wiresum_wire::MAX_VALUES`].
+    /// Lanes in a packet, each a measurement of its own; multiples of 8, at most [`wiresum_wire::PAGE_VALUES`].
     pub values: Vec<usize>,
     /// Bytes of slot values that the packets go round in, each a measurement of its own; 0: one slot.
     pub working_sets: Vec<usize>,

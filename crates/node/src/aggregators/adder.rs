@@ -146,7 +146,7 @@ impl Adder {
     fn handle_frame(&mut self, socket: &Socket, port: usize) -> bool {
         let Self { outgoing, packet, .. } = self;
         let frames = outgoing.frames.as_mut();
-        let Some(arrival) = frames.and_then(|frames| frames.receive(port, packet)) else {
+        let Some(arrival) = frames.and_then(|frames| frames.receive(port, &mut packet[..])) else {
             return false;
         };
         self.aggregate(socket, arrival.source, arrival.len, Some(&arrival));
@@ -276,11 +276,14 @@ fn with_plane(
     }
 }
 
-/// Most datagrams that may be on their way to a node: a window from each child, and one from each parent.
+/// Most datagrams that may be on their way to a node, in pages: a window from each child, and one from each parent.
 pub(crate) fn datagrams_under_way(plans: &[Plan], node: NodeId) -> usize {
-    let streams = plans.iter().flat_map(|plan| &plan.streams);
-    let placed = streams.filter(|s| s.place(node).is_some());
-    placed.map(|s| (s.fan_in(node) + 1) * s.window as usize).sum()
+    let of_plan = |plan: &Plan| {
+        let placed = plan.streams.iter().filter(|s| s.place(node).is_some());
+        let datagrams = placed.map(|s| (s.fan_in(node) + 1) * s.window as usize);
+        datagrams.sum::<usize>() * plan.packet_pages()
+    };
+    plans.iter().map(of_plan).sum()
 }
 
 /// Whether the packet that was left is a refusal of this node's own, not one that it passes down.

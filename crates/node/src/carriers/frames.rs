@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use wiresum_protocol::{Plan, Verdict};
 use wiresum_wire::NodeId;
-use wiresum_xdp::{AfXdp, AttachMode, Sending};
+use wiresum_xdp::{AfXdp, AttachMode, Sending, require_a_page};
 
 use crate::aggregators::datagrams_under_way;
 use crate::aggregators::kernel::{KernelError, failed};
@@ -25,7 +25,10 @@ pub fn open(
     interfaces: &[String],
     mode: AttachMode,
 ) -> Result<AfXdp, KernelError> {
-    AfXdp::open(interfaces, &[address], datagrams_under_way(plans, node), mode)
+    plans
+        .iter()
+        .try_for_each(require_a_page)
+        .and_then(|()| AfXdp::open(interfaces, &[address], datagrams_under_way(plans, node), mode))
         .map_err(failed("the engine `af_xdp` is not available"))
 }
 

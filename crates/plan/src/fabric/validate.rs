@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use wiresum_wire::{
-    BLOCK_LEN, COHORT_WORKERS, HEADER_LEN, JobId, MAX_PACKET, NodeId, SEAL_LEN, SWITCH_HEADER_LEN,
+    BLOCK_LEN, COHORT_WORKERS, HEADER_LEN, JobId, NodeId, PAGE_PACKET, SEAL_LEN, SWITCH_HEADER_LEN,
 };
 
 use super::Fabric;
@@ -13,7 +13,7 @@ use crate::{Child, Cohort, Engine, Lanes, Plan, PlanError, PlanStream, StreamLeg
 
 /// Most values in a packet: with the second header it is no longer than the largest without.
 const MAX_VALUES: usize =
-    (MAX_PACKET - HEADER_LEN - SWITCH_HEADER_LEN) / BLOCK_LEN * (BLOCK_LEN / 4);
+    (PAGE_PACKET - HEADER_LEN - SWITCH_HEADER_LEN) / BLOCK_LEN * (BLOCK_LEN / 4);
 /// Bounds of [`Fabric::timeout_s`] in seconds.
 const TIMEOUT_S: std::ops::RangeInclusive<f64> = 1e-4..=10.0;
 

@@ -30,6 +30,8 @@ pub(super) struct Daemon<'a> {
     pub is_dead: bool,
     /// When its next alarm is in the queue.
     pub alarm: Option<Time>,
+    /// Room for a packet: clearing some at each would cost a tenth of all instructions.
+    buffer: Vec<u8>,
 }
 
 /// Datagrams to send: where to, and the job.
@@ -39,7 +41,8 @@ impl<'a> Daemon<'a> {
     pub fn new(site: usize, address: SocketAddr, id: NodeId) -> Self {
         let negotiator = Negotiator::new(id, Bounds::default());
         let (jobs, switch, is_dead, alarm) = (Vec::new(), None, false, None);
-        Self { site, address, id, jobs, negotiator, switch, is_dead, alarm }
+        let buffer = vec![0; MAX_PACKET];
+        Self { site, address, id, jobs, negotiator, switch, is_dead, alarm, buffer }
     }
 
     /// Serves one more job.
@@ -87,12 +90,12 @@ impl<'a> Daemon<'a> {
         if let Some(switch) = self.switch.as_mut().filter(|switch| switch.serves(job)) {
             return switch.handle(job, source, datagram, now, send);
         }
-        let mut buffer = [0; MAX_PACKET];
+        let Self { jobs, buffer, .. } = self;
+        let Some(served) = jobs.iter_mut().find(|served| served.job == job) else { return };
         let len = datagram.len().min(MAX_PACKET);
         buffer[..len].copy_from_slice(&datagram[..len]);
-        let Some(served) = self.jobs.iter_mut().find(|served| served.job == job) else { return };
         served.aggregator.set_clock(now.0);
-        let outcome = served.aggregator.handle_datagram(source, &mut buffer, len);
+        let outcome = served.aggregator.handle_datagram(source, buffer, len);
         let packet = &mut buffer[..outcome.len];
         match outcome.recipients {
             Recipients::None => {}
@@ -109,7 +112,7 @@ impl<'a> Daemon<'a> {
             }
         }
         self.tell_negotiator(job, source, outcome, datagram, now);
-        self.advance(now, &mut buffer, send);
+        self.advance(now, send);
     }
 
     /// Gives the negotiator what concerns it.
@@ -134,13 +137,13 @@ impl<'a> Daemon<'a> {
 
     pub fn handle_timeout(&mut self, now: Time, send: &mut Outbox) {
         self.negotiator.handle_timeout(now);
-        self.advance(now, &mut [0; MAX_PACKET], send);
+        self.advance(now, send);
     }
 
     /// Lets transmitters and the negotiator do what is due.
-    /// `buffer` is room for a packet: clearing some of its own would cost a tenth of all instructions.
-    fn advance(&mut self, now: Time, buffer: &mut [u8; MAX_PACKET], send: &mut Outbox) {
-        for Served { job, aggregator, transmitter, .. } in &mut self.jobs {
+    fn advance(&mut self, now: Time, send: &mut Outbox) {
+        let Self { jobs, negotiator, buffer, .. } = self;
+        for Served { job, aggregator, transmitter, .. } in jobs.iter_mut() {
             while let Some((to, len)) = aggregator.poll_notice(buffer) {
                 send(*job, to, &buffer[..len]);
             }
@@ -159,10 +162,10 @@ impl<'a> Daemon<'a> {
                 }
             }
         }
-        while let Some(transmit) = self.negotiator.poll_transmit(now, buffer) {
+        while let Some(transmit) = negotiator.poll_transmit(now, buffer) {
             let packet = &buffer[..transmit.len];
             let job = Packet::parse_unchecked(packet).ok().map(|p| p.header.job.get());
-            let served = self.jobs.iter().find(|served| Some(served.plan.job.id) == job);
+            let served = jobs.iter().find(|served| Some(served.plan.job.id) == job);
             if let Some(served) = served {
                 send(served.job, transmit.destination, packet);
             }

@@ -1,7 +1,6 @@
 //! What workers do, and when.
 
 use wiresum_netem::PS_PER_SECOND;
-use wiresum_wire::MAX_PACKET;
 use wiresum_worker::link_queue_len;
 
 use super::host::{Host, News};
@@ -62,16 +61,8 @@ impl World<'_> {
 
     /// Lets a host do what is due, and sends what it has to send.
     pub(super) fn drive(&mut self, host: usize, sink: &mut Sink) -> Result<(), SimulationError> {
-        let now = self.now();
-        let mut buffer = [0; MAX_PACKET];
         loop {
-            while !self.hosts[host].is_held_back
-                && let Some((to, len)) = self.hosts[host].poll_transmit(now, &mut buffer)
-            {
-                let job = self.hosts[host].job;
-                let link = self.send(Sender::Host(host), job, to, Parcel::of(&buffer[..len]));
-                self.hold_back(host, link);
-            }
+            self.transmit(host);
             let Some(news) = self.hosts[host].poll_news() else { break };
             match news {
                 News::Joined => self.join(host, sink)?,
@@ -87,6 +78,20 @@ impl World<'_> {
             self.queue.push(at_ps, Event::HostAlarm(host as u32));
         }
         Ok(())
+    }
+
+    /// Sends what a host has to send, until its link holds enough.
+    fn transmit(&mut self, host: usize) {
+        let now = self.now();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while !self.hosts[host].is_held_back
+            && let Some((to, len)) = self.hosts[host].poll_transmit(now, &mut buffer)
+        {
+            let job = self.hosts[host].job;
+            let link = self.send(Sender::Host(host), job, to, Parcel::of(&buffer[..len]));
+            self.hold_back(host, link);
+        }
+        self.buffer = buffer;
     }
 
     /// Lets a host wait while more is queued at its own link than may be, until half of that has left.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wiresum_protocol::plan::Child;
 use wiresum_protocol::{Plan, Time};
-use wiresum_wire::NodeId;
+use wiresum_wire::{MAX_PACKET, NodeId};
 
 use super::buffer::Findings;
 use super::daemon::Daemon;
@@ -122,6 +122,8 @@ pub(super) struct World<'a> {
     pub outbox: Outbox,
     /// The datagram that is being delivered.
     pub scratch: Vec<u8>,
+    /// Room for the datagram that a host sends: clearing some at each would cost a tenth of all instructions.
+    pub buffer: Vec<u8>,
     /// By background traffic: its way.
     pub ways: Vec<u32>,
     pub hosts: Vec<Host<'a>>,
@@ -169,6 +171,7 @@ impl<'a> World<'a> {
             party_peers: Vec::new(),
             outbox: Outbox::default(),
             scratch: Vec::new(),
+            buffer: vec![0; MAX_PACKET],
             ways: Vec::new(),
             hosts: Vec::new(),
             daemons: Vec::new(),

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_keys::{Keyring, Seat, SeatKey, Secret};
-use wiresum_wire::{HEADER_LEN, JobId, JobKey, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind};
+use wiresum_wire::{HEADER_LEN, JobId, JobKey, PAGE_PAYLOAD, ROW_HEADER_LEN, RowKind};
 
 use super::tree::Tree;
 use crate::hot::{HotMap, HotRows, MapError};
@@ -309,7 +309,7 @@ impl Job {
     #[must_use]
     pub fn room(&self) -> usize {
         let room = self.packet_bytes.saturating_sub(HEADER_LEN + ROW_HEADER_LEN);
-        (room / 4 * 4).min(MAX_PAYLOAD - ROW_HEADER_LEN)
+        (room / 4 * 4).min(PAGE_PAYLOAD - ROW_HEADER_LEN)
     }
 
     /// Whether the answer to a question fits a packet: workers ask for no more, and who does is to get no longer answers.

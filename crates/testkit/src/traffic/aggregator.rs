@@ -14,7 +14,7 @@ use wiresum_protocol::{Aggregator, Association, Outcome, Plan, Recipients};
 use wiresum_wire::control::{Absent, hello_payload, rate, ready, set_word, status};
 use wiresum_wire::{
     BLOCK_LEN, Contributor, Exchange, Flags, FragmentId, HEADER_LEN, JobId, JobKey, Kind, LaneType,
-    MAX_PACKET, NodeId, PROOF_LEN, SubModelId,
+    NodeId, PAGE_PACKET, PROOF_LEN, SubModelId,
 };
 
 /// The incarnation of the job in all random traffic.
@@ -133,7 +133,7 @@ impl RandomTraffic {
 
     /// Runs the reference on a datagram.
     fn step(&mut self, source: SocketAddr, datagram: Vec<u8>) -> Step {
-        let mut buffer = [0; MAX_PACKET];
+        let mut buffer = [0; PAGE_PACKET];
         let len = datagram.len();
         buffer[..len].copy_from_slice(&datagram);
         let outcome = self.aggregator.handle_datagram(source, &mut buffer, len);
@@ -425,14 +425,14 @@ impl Iterator for RandomTraffic {
         if self.rng.chance(0.08) {
             self.lie(&mut source, &mut draft, &mut payload);
         }
-        payload.truncate(MAX_PACKET - HEADER_LEN);
+        payload.truncate(PAGE_PACKET - HEADER_LEN);
         let is_proven = self.rng.chance(0.95);
         let mut datagram =
             if is_proven { self.emit(&draft, &payload) } else { draft.datagram(&payload) };
         if self.rng.chance(0.08) {
             self.damage(&mut datagram);
         }
-        datagram.truncate(MAX_PACKET);
+        datagram.truncate(PAGE_PACKET);
         Some(self.step(source, datagram))
     }
 }

@@ -34,7 +34,7 @@ use wiresum_protocol::plan::Child;
 use wiresum_protocol::rates::{Bounds, Negotiator};
 use wiresum_protocol::{Aggregator, ControlHalf, Plan, Verdict};
 use wiresum_testkit::cluster::*;
-use wiresum_wire::{FragmentId, Header, MAX_PACKET, NodeId, Packet, Round};
+use wiresum_wire::{FragmentId, Header, MAX_VALUES, NodeId, PAGE_PACKET, Packet, Round};
 use wiresum_worker::SwitchOver;
 use wiresum_worker::{Failure, Kind, Session, Shape};
 

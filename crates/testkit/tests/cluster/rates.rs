@@ -77,7 +77,7 @@ fn what_was_sent_elsewhere_is_not_made_up_for_at_home() {
 /// Rate of a node's link in the jobs below, in frames as full as can be.
 const WIDE_BPS: u64 = 800_000_000;
 const SHARE_BPS: f64 = WIDE_BPS as f64 / 4.0;
-const FRAME_BYTES: u64 = MAX_PACKET as u64 + OVERHEAD_BYTES;
+const FRAME_BYTES: u64 = PAGE_PACKET as u64 + OVERHEAD_BYTES;
 /// Size of each worker's part of a queue of 1.5 MiB.
 const QUEUE_BYTES: u64 = 384 << 10;
 const TICK: Duration = Duration::from_millis(10);
@@ -182,7 +182,7 @@ fn loss_that_a_lower_rate_does_not_cure_is_lived_with() {
         let began = cluster.now();
         cluster.run();
         cluster.assert_sums();
-        let frames = 8_000_000.0 / wiresum_wire::MAX_VALUES as f64;
+        let frames = 8_000_000.0 / wiresum_wire::PAGE_VALUES as f64;
         let least = frames * (FRAME_BYTES * 8) as f64 / SHARE_BPS;
         let part = least / cluster.now().since(began).as_secs_f64();
         assert!(part > 0.75, "{part} of the granted rate is of use at a loss of {loss}");

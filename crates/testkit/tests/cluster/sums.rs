@@ -62,6 +62,14 @@ fn lanes_as_wide_as_the_elements_are_as_many_as_fit() {
 }
 
 #[test]
+fn packets_as_long_as_an_mtu_of_9000_bytes_are_summed() {
+    for lanes in ["int32-le", "int16-be", "auto"] {
+        let plan = plan_with(&Tree::three_levels(), &[POOL], MAX_VALUES as u16, lanes);
+        summed(plan, lossy(0.05), &[1, 60_000, MAX_VALUES + 1]);
+    }
+}
+
+#[test]
 fn every_size_around_a_fragment_is_summed() {
     summed(plan(&Tree::star(2), &[POOL]), CALM, &[1, 7, 8, 9, 63, 64, 65, 127, 128]);
 }

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use wiresum_wire::{HEADER_LEN, MAX_PAYLOAD};
+use wiresum_wire::{HEADER_LEN, PAGE_PAYLOAD};
 
 use super::*;
 
@@ -89,8 +89,8 @@ fn share_once(lossy: Lossy, policy: &'static str, window: u32, loss: f64, seed: 
     cluster.submit_all(&[ELEMENTS]);
     cluster.run();
     cluster.assert_sums();
-    let fragments = ELEMENTS.div_ceil(MAX_PAYLOAD / 4) as u64;
-    let bits = 8 * ((HEADER_LEN + MAX_PAYLOAD) as u64 + OVERHEAD_BYTES) * fragments;
+    let fragments = ELEMENTS.div_ceil(PAGE_PAYLOAD / 4) as u64;
+    let bits = 8 * ((HEADER_LEN + PAGE_PAYLOAD) as u64 + OVERHEAD_BYTES) * fragments;
     let least = bits as f64 / RATE as f64;
     least / cluster.now().since(began).as_secs_f64()
 }
@@ -119,9 +119,9 @@ fn share_of_exchanges(kinds: &[Kind], slots: u32, window: u32) -> f64 {
     cluster.submit_calls(&calls);
     cluster.run();
     cluster.assert_sums();
-    let fragments = (4 * ELEMENTS).div_ceil(MAX_PAYLOAD / 4) as f64;
+    let fragments = (4 * ELEMENTS).div_ceil(PAGE_PAYLOAD / 4) as f64;
     let heavy = if kinds.len() == 1 && kinds[0] != Kind::AllReduce { 0.75 } else { 1.0 };
-    let bits = 8 * ((HEADER_LEN + MAX_PAYLOAD) as u64 + OVERHEAD_BYTES);
+    let bits = 8 * ((HEADER_LEN + PAGE_PAYLOAD) as u64 + OVERHEAD_BYTES);
     heavy * fragments * bits as f64 / RATE as f64 / cluster.now().since(began).as_secs_f64()
 }
 

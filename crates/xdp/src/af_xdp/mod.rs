@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
-use wiresum_wire::{JobKey, MAX_CONTRIBUTORS, MAX_PACKET};
+use wiresum_wire::{JobKey, MAX_CONTRIBUTORS, PAGE_PACKET};
 use zerocopy::FromZeros;
 
 use crate::kernel::{self, Kernel, STEER};
@@ -137,14 +137,14 @@ impl AfXdp {
     /// Takes the next datagram of a port into `buffer`; `None` if there is none.
     ///
     /// # Panics
-    /// If there is no such port.
-    pub fn receive(&mut self, port: usize, buffer: &mut [u8; MAX_PACKET]) -> Option<Arrival> {
+    /// If there is no such port, or the buffer is shorter than [`PAGE_PACKET`] bytes.
+    pub fn receive(&mut self, port: usize, buffer: &mut [u8]) -> Option<Arrival> {
         let Self { ports, counters, .. } = self;
         let Port { socket, ifindex } = &mut ports[port];
         loop {
             let arrival = socket.receive(|frame| {
                 let (source, hearing, datagram) = headers::parse(frame, *ifindex)?;
-                let fitting = if datagram.len() > MAX_PACKET { &[] } else { datagram };
+                let fitting = if datagram.len() > PAGE_PACKET { &[] } else { datagram };
                 buffer[..fitting.len()].copy_from_slice(fitting);
                 Some(Arrival { source, len: fitting.len(), port, hearing })
             })?;
@@ -171,7 +171,7 @@ impl AfXdp {
         let Port { socket, ifindex } = &mut ports[port];
         let mut show = |frame: &[u8]| {
             let (source, hearing, datagram) = headers::parse(frame, *ifindex)?;
-            let is_peer = datagram.len() <= MAX_PACKET && judge(source, datagram);
+            let is_peer = datagram.len() <= PAGE_PACKET && judge(source, datagram);
             is_peer.then(|| learn(routes, source, port, &hearing))
         };
         let count = (0..most).take_while(|_| socket.receive(&mut show).is_some()).count();
@@ -185,7 +185,7 @@ impl AfXdp {
     }
 
     /// Memory for the next datagram, in the frame in which it is most likely to leave; `None` if the kernel has all frames.
-    pub fn room(&mut self) -> Option<&mut [u8; MAX_PACKET]> {
+    pub fn room(&mut self) -> Option<&mut [u8; PAGE_PACKET]> {
         self.ports.get_mut(self.roomy)?.socket.room()
     }
 

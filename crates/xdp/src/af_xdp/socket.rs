@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::slice;
 
-use wiresum_wire::MAX_PACKET;
+use wiresum_wire::PAGE_PACKET;
 
 use super::ring::{Consumer, Producer};
 use super::sending::Flushed;
@@ -107,12 +107,12 @@ impl Socket {
     }
 
     /// Memory for a datagram, in a frame that is to be sent next; `None` if the kernel has all frames.
-    pub fn room(&mut self) -> Option<&mut [u8; MAX_PACKET]> {
+    pub fn room(&mut self) -> Option<&mut [u8; PAGE_PACKET]> {
         if self.free.is_empty() {
             self.reap();
         }
         let frame = *self.free.last()?;
-        let room = self.frame(frame + HEADROOM as u64, MAX_PACKET);
+        let room = self.frame(frame + HEADROOM as u64, PAGE_PACKET);
         Some(room.try_into().expect("as long as a packet"))
     }
 

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use wiresum_wire::MAX_PACKET;
+use wiresum_wire::PAGE_PACKET;
 
 use crate::{AttachMode, XdpAggregator, XdpError};
 pub use sending::{Flushed, FrameCounters, Sending};
@@ -53,9 +53,9 @@ impl AfXdp {
 absent! {
     AfXdp:
     ref port_count() -> usize;
-    mut receive(usize, &mut [u8; MAX_PACKET]) -> Option<Arrival>;
+    mut receive(usize, &mut [u8]) -> Option<Arrival>;
     mut learn(&Arrival) -> ();
-    mut room() -> Option<&mut [u8; MAX_PACKET]>;
+    mut room() -> Option<&mut [u8; PAGE_PACKET]>;
     mut send_room(SocketAddr, usize) -> Sending;
     mut send(SocketAddr, &[u8]) -> Sending;
     mut flush() -> Flushed;

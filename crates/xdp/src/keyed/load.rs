@@ -2,7 +2,7 @@
 
 use wiresum_keys::Seat;
 use wiresum_switch::keyed::{Arranged, Arrangement, MAX_WORKERS};
-use wiresum_wire::{JobId, MAX_PAYLOAD, SubModelId};
+use wiresum_wire::{JobId, PAGE_PAYLOAD, SubModelId};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::layout::{Cell, HomeEntry, HotKey, KeyedConfig, TableEntry};
@@ -68,7 +68,7 @@ fn sized(
 ) -> Result<Kernel, XdpError> {
     let mut open = kernel::open(image)?;
     let lock_entries = options.lock_tables.into();
-    let config = Config { max_payload: MAX_PAYLOAD as u32, lock_entries };
+    let config = Config { max_payload: PAGE_PAYLOAD as u32, lock_entries };
     let spec = arrangement.spec;
     let keyed = KeyedConfig { pairs: spec.pairs, recirculations: spec.recirculations };
     let keys: usize = arrangement.tables.iter().map(|table| table.homes.len()).sum();
@@ -113,7 +113,7 @@ pub fn directory(
         directory.streams[index] = Stream {
             expected: members(table).into(),
             node: options.node.0,
-            max_payload: MAX_PAYLOAD as u16,
+            max_payload: PAGE_PAYLOAD as u16,
             job_index: job as u8,
             child_count: table.workers,
             is_root: 1,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use wiresum_wire::{
-    Contributor, Flags, JobId, MAX_CONTRIBUTORS, MAX_PAYLOAD, MAX_ROW_VALUES, SubModelId,
+    Contributor, Flags, JobId, MAX_CONTRIBUTORS, MAX_ROW_VALUES, PAGE_PAYLOAD, SubModelId,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -161,7 +161,7 @@ fn in_directory(stream: &HotStream, job_index: usize) -> Stream {
     Stream {
         expected: stream.contributors,
         node: stream.node.0,
-        max_payload: MAX_PAYLOAD as u16,
+        max_payload: PAGE_PAYLOAD as u16,
         job_index: job_index as u8,
         child_count: stream.workers,
         is_root: 1,
@@ -173,7 +173,7 @@ fn in_directory(stream: &HotStream, job_index: usize) -> Stream {
 /// The program with this much memory.
 pub fn load(image: &Image, places: &Places, lock_streams: bool) -> Result<Kernel, XdpError> {
     let mut open = kernel::open(image)?;
-    let config = Config { max_payload: MAX_PAYLOAD as u32, lock_entries: lock_streams.into() };
+    let config = Config { max_payload: PAGE_PAYLOAD as u32, lock_entries: lock_streams.into() };
     let room = places.room;
     let rows_config = RowsConfig { float_room: room.float_room(), int_room: room.int_room() };
     for mut map in open.maps_mut() {

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use libbpf_rs::{MapCore, MapFlags};
 use wiresum_switch::policy::{self, Policy};
 use wiresum_switch::{Place, Table};
-use wiresum_wire::{BLOCK_LEN, JobId, MAX_VALUES};
+use wiresum_wire::{BLOCK_LEN, JobId, PAGE_VALUES};
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::engine::XdpAggregator;
@@ -99,7 +99,7 @@ impl SwitchProgram {
 
     fn load_image(image: &Image, options: SwitchOptions) -> Result<Self, XdpError> {
         assert!(
-            (1..=MAX_VALUES).contains(&options.values_per_packet),
+            (1..=PAGE_VALUES).contains(&options.values_per_packet),
             "a packet that there can be"
         );
         XdpAggregator::check_support()?;

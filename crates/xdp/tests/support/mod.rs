@@ -16,7 +16,7 @@ use wiresum_protocol::transmitter::{DataPlane, Survey};
 use wiresum_protocol::{Aggregator, Outcome, Plan, Quota, Recipients, Verdict};
 use wiresum_testkit::capability;
 use wiresum_testkit::traffic::aggregator::RandomTraffic;
-use wiresum_wire::{Exchange, FragmentId, Header, MAX_PACKET, NodeId};
+use wiresum_wire::{Exchange, FragmentId, Header, NodeId, PAGE_PACKET};
 use wiresum_xdp::frames::{LOCAL_MAC, PEER_MAC, udp_frame};
 use wiresum_xdp::{Options, XdpAggregator};
 use zerocopy::FromBytes;
@@ -263,7 +263,7 @@ impl Pair {
     }
 
     fn ask_reference(&mut self, source: SocketAddr, datagram: &[u8]) -> (Outcome, Vec<u8>) {
-        let mut buffer = [0; MAX_PACKET];
+        let mut buffer = [0; PAGE_PACKET];
         buffer[..datagram.len()].copy_from_slice(datagram);
         let outcome = self.reference.handle_datagram(source, &mut buffer, datagram.len());
         (outcome, buffer[..outcome.len].to_vec())
@@ -289,7 +289,7 @@ impl Pair {
     /// Panics unless both tell a transmitter the same about the slots of every sub-model, from position `first` on.
     pub fn check_slots(&mut self, first: FragmentId) {
         let mut slots = self.xdp.slots(self.plan.job_id());
-        let payload = &mut [[0; MAX_PACKET]; 2];
+        let payload = &mut [[0; PAGE_PACKET]; 2];
         for sub_model in self.plan.streams.iter().map(|sub_model| sub_model.id()) {
             let expected = self.reference.survey(sub_model, first);
             assert_eq!(slots.survey(sub_model, first), expected, "{sub_model} from {first}");

@@ -75,6 +75,7 @@ pub fn kernel_failure(error: KernelError) -> Failure {
         | XdpError::Layout(_) => Failure::Unsupported(message),
         XdpError::NoInterface(_)
         | XdpError::TooMany { .. }
+        | XdpError::LongPackets { .. }
         | XdpError::NoMemory { .. }
         | XdpError::NoRows { .. }
         | XdpError::Plan { .. }

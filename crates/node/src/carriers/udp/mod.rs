@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use quinn_udp::{BATCH_SIZE, Transmit, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Type};
-use wiresum_wire::MAX_PACKET;
+use wiresum_wire::PAGE_PACKET;
 
 pub use filter::Known;
 pub use queue::{MAX_BATCH_LEN, SendCounters, SendQueue};
@@ -52,7 +52,8 @@ enum Sent {
 }
 
 impl Socket {
-    /// A socket bound to `address` (port 0: the kernel chooses), with room for as many datagrams as may be on their way to it.
+    /// A socket bound to `address` (port 0: the kernel chooses), with room for as many datagrams, of a page each, as may be on
+    /// their way to it.
     ///
     /// # Errors
     /// What the kernel says to `socket` and `bind`.
@@ -65,7 +66,7 @@ impl Socket {
     /// A socket that is not bound yet, and the bytes that its receive buffer should have.
     fn make(address: SocketAddr, datagrams: usize) -> io::Result<(socket2::Socket, usize)> {
         // The kernel doubles what it is asked for, which covers its own overhead: a page for each packet.
-        let wanted = datagrams.saturating_mul(MAX_PACKET);
+        let wanted = datagrams.saturating_mul(PAGE_PACKET);
         let wanted = wanted.clamp(*RECEIVE_BUFFER_LENS.start(), *RECEIVE_BUFFER_LENS.end());
         let socket =
             socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
@@ -273,8 +274,8 @@ mod tests {
         let (source, target) = pair();
         let address = target.local_address().expect("bound");
         let mut queue = SendQueue::default();
-        let full = (1..).find(|_| queue.push(address, &[7; MAX_PACKET])).expect("a bound");
-        assert_eq!(full, MAX_BATCH_LEN / MAX_PACKET);
+        let full = (1..).find(|_| queue.push(address, &[7; PAGE_PACKET])).expect("a bound");
+        assert_eq!(full, MAX_BATCH_LEN / PAGE_PACKET);
         assert!(queue.flush(&source));
         assert_eq!(queue.counters.batches, 1, "one call carries the whole batch");
         assert_eq!(receive_all(&target, full).len(), full);

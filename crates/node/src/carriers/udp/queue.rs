@@ -60,7 +60,7 @@ impl Batch {
     /// Memory, for no one yet.
     fn new() -> Self {
         let destination = SocketAddr::from(([0; 4], 0));
-        Self { destination, bytes: vec![0; MAX_BATCH_LEN], len: 0, segment: 0 }
+        Self { destination, bytes: vec![0; MAX_BATCH_LEN + MAX_PACKET], len: 0, segment: 0 }
     }
 
     /// Whether a datagram of `len` bytes may follow what is there.
@@ -89,7 +89,7 @@ impl Batch {
     }
 
     fn is_full(&self) -> bool {
-        self.len + MAX_PACKET > MAX_BATCH_LEN
+        self.len + self.segment > MAX_BATCH_LEN
     }
 }
 

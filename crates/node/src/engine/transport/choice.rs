@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Child;
+use wiresum_wire::PAGE_VALUES;
 use wiresum_xdp::{AfXdp, AttachMode};
 
 use super::interfaces;
@@ -50,6 +51,12 @@ pub fn open_frames(
         Preference::Udp => return Err("it was asked for".to_owned()),
         Preference::AfXdp if plan.fabric.is_some() => {
             return Err("switches know no other way".to_owned());
+        }
+        Preference::AfXdp if plan.packet_pages() > 1 => {
+            return Err(format!(
+                "a frame of AF_XDP holds at most {PAGE_VALUES} values, and the plan's packets have {}",
+                plan.job.values_per_packet
+            ));
         }
         Preference::AfXdp => {}
     }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
-use wiresum_wire::{Header, JobKey, MAX_PACKET};
+use wiresum_wire::{Header, JobKey};
 use wiresum_xdp::{AfXdp, Flushed, FrameCounters, Sending};
 use zerocopy::FromBytes;
 
@@ -137,11 +137,14 @@ impl Frames {
     }
 
     /// Memory for the next packet: in a frame, unless the kernel has them all.
-    pub fn room(&mut self) -> &mut [u8; MAX_PACKET] {
+    pub fn room(&mut self) -> &mut [u8] {
         let Self { udp, xdp, is_in_frame, .. } = self;
         let in_frame = xdp.as_mut().and_then(AfXdp::room);
         *is_in_frame = in_frame.is_some();
-        in_frame.unwrap_or_else(|| udp.outgoing.room())
+        match in_frame {
+            Some(frame) => frame,
+            None => udp.outgoing.room(),
+        }
     }
 
     /// Queues the packet of `len` bytes in the room; `true` if it is time for [`Self::flush`].

@@ -43,7 +43,7 @@ enum Carrier {
 /// One connection to each node.
 struct Tcp {
     dialer: Dialer,
-    packet: [u8; MAX_PACKET],
+    packet: Box<[u8; MAX_PACKET]>,
 }
 
 impl Transport {
@@ -129,12 +129,12 @@ impl Transport {
         }
     }
 
-    /// Memory for the next packet, where possible that from which it will leave.
-    pub fn room(&mut self) -> &mut [u8; MAX_PACKET] {
+    /// Memory for the next packet of this plan, where possible that from which it will leave.
+    pub fn room(&mut self) -> &mut [u8] {
         match &mut self.carrier {
             Carrier::Udp(udp) => udp.outgoing.room(),
             Carrier::Frames(frames) => frames.room(),
-            Carrier::Tcp(tcp) => &mut tcp.packet,
+            Carrier::Tcp(tcp) => &mut tcp.packet[..],
         }
     }
 
@@ -194,7 +194,7 @@ impl AsFd for Transport {
 
 impl Tcp {
     fn bind(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self { dialer: Dialer::new(address)?, packet: [0; MAX_PACKET] })
+        Ok(Self { dialer: Dialer::new(address)?, packet: Box::new([0; MAX_PACKET]) })
     }
 }
 

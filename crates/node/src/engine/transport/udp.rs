@@ -65,7 +65,8 @@ impl Udp {
     }
 }
 
-/// Packets that a worker may have sent without an answer.
+/// Packets that a worker may have sent without an answer, in pages.
 pub fn under_way(plan: &Plan) -> usize {
-    plan.streams.iter().map(|sub_model| sub_model.window as usize).sum()
+    let windows = plan.streams.iter().map(|sub_model| sub_model.window as usize);
+    windows.sum::<usize>() * plan.packet_pages()
 }

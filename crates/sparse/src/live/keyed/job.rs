@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use wiresum_keys::{Keyring, Seat, SeatKey, Secret};
 use wiresum_switch::keyed::{Arrangement, HotTable, KeyedSpec, MAX_WORKERS};
-use wiresum_wire::{HEADER_LEN, JobId, JobKey, MAX_PAYLOAD, ROW_HEADER_LEN, RowKind};
+use wiresum_wire::{HEADER_LEN, JobId, JobKey, PAGE_PAYLOAD, ROW_HEADER_LEN, RowKind};
 
 use crate::keyed::HotKeys;
 use crate::layout::Packaging;
@@ -87,7 +87,7 @@ impl KeyedJob {
         if self.server == self.switch {
             return Err(wrong("switch", "is at the server's address: give each its own"));
         }
-        let room = PACKET_BYTES.min(MAX_PAYLOAD + HEADER_LEN) - HEADER_LEN - ROW_HEADER_LEN;
+        let room = PACKET_BYTES.min(PAGE_PAYLOAD + HEADER_LEN) - HEADER_LEN - ROW_HEADER_LEN;
         let most = RowKind::Push.rows_for(room, 1);
         if !(1..=most).contains(&(self.pairs as usize)) {
             let problem = format!("are {}: a packet has 1 to {most}", self.pairs);

@@ -10,7 +10,7 @@ use wiresum_sparse::optimizer::{Optimizer, Sgd};
 use wiresum_sparse::summer::{Child, Summer, SummerSpec};
 use wiresum_sparse::table::{Initial, RowIds, Shards, TableId, TableSpec, ValueType};
 use wiresum_wire::{
-    Flags, Header, JobKey, MAGIC, MAX_PAYLOAD, ParseError, ROW_HEADER_LEN, RowHeader, RowKind,
+    Flags, Header, JobKey, MAGIC, PAGE_PAYLOAD, ParseError, ROW_HEADER_LEN, RowHeader, RowKind,
     RowPacket, RowValue, VERSION, Verdict,
 };
 use wiresum_xdp::HotStream;
@@ -90,7 +90,7 @@ impl Reference {
         let (header, rest) = Header::ref_from_prefix(datagram).expect("a whole header");
         let is_of_version = header.magic.get() == MAGIC && header.version == VERSION;
         let len = ROW_HEADER_LEN + 4 * usize::from(header.value_count.get());
-        if !is_of_version || len > MAX_PAYLOAD || rest.len() != len {
+        if !is_of_version || len > PAGE_PAYLOAD || rest.len() != len {
             return Verdict::Malformed;
         }
         let names = (header.job.get(), header.job_key.get());
