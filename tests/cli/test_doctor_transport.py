@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wiresum.cli import doctor_transport
-from wiresum.cli.doctor_transport import why_no_frames, why_not
+from wiresum.cli.doctor_transport import why_no_frames, why_no_jumbo, why_not
 
 EVERYTHING = (1 << 41) - 1
 LOOPBACK = {"ifname": "lo", "flags": ["LOOPBACK", "UP"], "mtu": 65536}
@@ -54,6 +54,22 @@ def test_a_process_without_privileges_goes_by_udp(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(doctor_transport, "effective_capabilities", lambda: EVERYTHING & ~(1 << 13) & ~(1 << 39))
     monkeypatch.setattr(doctor_transport, "lacking", lambda bits: [] if bits >> 39 & 1 else ["CAP_BPF"])
     assert "CAP_BPF, CAP_NET_RAW missing" in why_no_frames()
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([LOOPBACK], "there is no interface but the loopback one; "),
+        ([LOOPBACK, link()], "eth0 has 1500; where the switches between hosts allow it, `ip link set dev IF mtu 9000`"),
+        ([link(), link(ifname="eth1", mtu=9000)], ""),
+    ],
+)
+def test_packets_of_9000_bytes_need_an_interface_for_them(
+    monkeypatch: pytest.MonkeyPatch, found: list[dict[str, Any]], expected: str
+) -> None:
+    monkeypatch.setattr(doctor_transport, "links", lambda: found)
+    assert why_no_jumbo().startswith(expected)
+    assert bool(why_no_jumbo()) == bool(expected)
 
 
 def test_this_machine_has_links() -> None:

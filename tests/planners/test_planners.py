@@ -198,12 +198,12 @@ def test_a_job_that_has_no_place_is_refused_with_the_reason(message, make):
     assert message in str(refused.value)
 
 
-@given(st.integers(576, 65535))
-def test_packets_fill_the_mtu_and_never_exceed_it(mtu_bytes):
-    values = values_for_mtu(mtu_bytes)
+@given(st.integers(576, 65535), st.sampled_from([wire.PAGE_VALUES, wire.MAX_VALUES]))
+def test_packets_fill_the_mtu_and_never_exceed_it(mtu_bytes, most):
+    values = values_for_mtu(mtu_bytes, most)
     packet = IP_UDP_BYTES + wire.HEADER_LEN + 4 * values
     assert packet <= mtu_bytes
-    assert mtu_bytes - packet < wire.BLOCK_LEN or values == wire.MAX_VALUES
+    assert mtu_bytes - packet < wire.BLOCK_LEN or values == most
 
 
 @given(st.integers(1, 10**9), st.integers(1, 4096), st.sampled_from(["int32-le", "int16-le"]))

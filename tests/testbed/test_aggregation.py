@@ -5,6 +5,7 @@ import sys
 import pytest
 from tests.capabilities import engines
 
+from wiresum.errors import PlanError
 from wiresum.plan.job import Job
 from wiresum.plan.options import PlanOptions
 from wiresum.planners import plan
@@ -71,6 +72,35 @@ def test_each_server_of_a_forest_sums_its_share(name, colocated, engine, policy)
     assert len(completed) == 3
     # A third each, and the few of the exponents at one of them.
     assert all(fragments // 3 <= count <= fragments // 3 + 3 for count in completed.values()), completed
+
+
+@pytest.mark.parametrize("engine", ["udp", "tcp"])
+@pytest.mark.parametrize("lanes", ["int32-le", "int16-le"])
+def test_servers_in_user_space_sum_packets_of_9000_bytes(name, engine, lanes):
+    job = Job(mtu_bytes=9000, jumbo=True, lanes=lanes, gradient_bytes=4 * ELEMENTS)
+    topology = star(3) if engine == "tcp" else star(3).with_loss(0.01)
+    planned = plan(topology, job, PlanOptions(engine=engine))
+    assert planned.job.values_per_packet == 2232
+    lines = []
+    with Testbed(topology, planned, name=name, mtu_bytes=9000) as bed:
+        outcome = run(bed, [sys.executable, "-c", WORKER], lambda *line: lines.append(line))
+        counters = bed.deployment.stop()
+    assert outcome.exit_code == 0, lines
+    fragments = -(-ELEMENTS // (2232 if lanes == "int32-le" else 2 * 2232))
+    (node,) = planned.nodes
+    completed = counters[node.name]["verdicts"]["completed"]
+    assert fragments <= completed <= fragments + 3, "the few are of the exponents"
+
+
+@pytest.mark.parametrize("choice", [{"sealed": True}, {"proven": True}])
+def test_jumbo_packets_have_no_seals_or_proofs(choice):
+    with pytest.raises(ValueError, match="jumbo: packets of sums that are sealed or proven have at most 736 values"):
+        Job(jumbo=True, **choice)
+
+
+def test_programs_sum_no_jumbo_packets():
+    with pytest.raises(PlanError, match="at most 736 where a node has the engine `xdp` or `af_xdp`"):
+        plan(star(3), Job(mtu_bytes=9000, jumbo=True), PlanOptions(engine="xdp"))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -174,6 +174,7 @@ SERVICE_CHECKS: list[tuple[str, str, Callable[[], str]]] = [
     ("capabilities", "the engines xdp and af_xdp", doctor_service.why_no_capabilities),
     ("locked memory", "the engine af_xdp", doctor_service.why_too_little_locked_memory),
     ("AF_XDP for workers", "less processor time than UDP, the default of workers", doctor_transport.why_no_frames),
+    ("MTU of 9000 bytes", "fewer packets for servers in user space (plan --jumbo)", doctor_transport.why_no_jumbo),
     ("systemd unit", "an aggregator as a service", doctor_service.why_no_unit),
     ("running aggregator", "wiresum node", doctor_service.why_no_running_daemon),
 ]

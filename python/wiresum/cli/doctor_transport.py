@@ -17,6 +17,8 @@ CAP_NET_RAW = 13
 """What opening an AF_XDP socket takes besides loading programs."""
 WITHOUT_XDP = {"bridge", "dummy", "ifb", "ipvlan", "macvlan", "vlan", "vxlan", "wireguard"}
 """Kinds of links whose drivers have no native XDP."""
+JUMBO_MTU_BYTES = 9_000
+"""The usual MTU of networks that allow jumbo frames."""
 VETH_MTU_BYTES = 3_498
 """The largest with which a veth takes a program that sees packets in one piece: a page without head and tail room."""
 
@@ -31,6 +33,16 @@ def why_no_frames() -> str:
     if not reasons:
         return "workers go by UDP: there is no interface but the loopback one"
     return "; ".join(f"{name}: {reason}" for name, reason in reasons.items() if reason)
+
+
+def why_no_jumbo() -> str:
+    """Why packets of 9000 bytes leave by no interface of this host; empty where they do by one."""
+    largest = {link["ifname"]: link["mtu"] for link in links() if "LOOPBACK" not in link["flags"]}
+    if any(mtu >= JUMBO_MTU_BYTES for mtu in largest.values()):
+        return ""
+    found = ", ".join(f"{name} has {mtu}" for name, mtu in largest.items())
+    found = found or "there is no interface but the loopback one"
+    return f"{found}; where the switches between hosts allow it, `ip link set dev IF mtu {JUMBO_MTU_BYTES}`"
 
 
 def links() -> list[dict[str, Any]]:

@@ -54,7 +54,8 @@ def plan(
         ),
     ] = False,
     engine: Annotated[
-        Engine | None, typer.Option(help="Engine of the aggregators [default: xdp; with --switched: udp]")
+        Engine | None,
+        typer.Option(help="Engine of the aggregators [default: xdp; with --switched or --jumbo: udp]"),
     ] = None,
     job_id: Annotated[int, typer.Option("--job", help="Number of the job on its aggregators")] = 1,
     output: options.OutputOption = None,
@@ -84,7 +85,7 @@ def plan(
         plan_rows(planner.planner, there, rows, dense, choices, dense_bytes, output, as_json=as_json)
         return
     refuse(given(rows), f"the planner {planner.planner} places no rows; choose {' or '.join(ROW_PLANNERS)}")
-    choices = planner.told(engine or "xdp")
+    choices = planner.told(engine or ("udp" if job.jumbo else "xdp"))
     asked = job.job(id=job_id, sub_models=division.of(model) if model else None)
     if circuits:
         refuse(present({"--explain": explain, "--plot": plot}), "schedules have none; plan over their network")

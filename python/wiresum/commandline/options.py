@@ -85,6 +85,10 @@ NodeThreadsOption = Annotated[
 WindowOption = Annotated[int, typer.Option("--window", min=1, help="Fragments in flight at each worker")]
 MTU = typer.Option("--mtu", help="MTU of the links: bytes of the largest IP packet")
 MtuOption = Annotated[int, MTU]
+JumboOption = Annotated[
+    bool,
+    typer.Option("--jumbo", help="Packets as long as the MTU allows, up to 9000 bytes; servers in user space sum them"),
+]
 PartsOption = Annotated[
     int | None,
     typer.Option("--parts", min=1, help="Number of equal parts [default: a named model's layers; one for a size]"),
@@ -228,6 +232,7 @@ class JobOptions:
         str, typer.Option("--gradient", help="Size of the largest collective that the policy cache holds, as 64MB")
     ] = DEFAULT_GRADIENT
     mtu: MtuOption = DEFAULT_MTU_BYTES
+    jumbo: JumboOption = False
 
     def described(self, **more: Any) -> dict[str, Any]:
         """Fields of a `Job`."""

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from wiresum.document import Document
 from wiresum.plan.members import U8, U16, U32, Child, SocketAddress, WorkerChild
-from wiresum.wire import BLOCK_LEN, ETHERNET_LEN, HEADER_LEN, IPV4_LEN, MAX_PACKET, SWITCH_HEADER_LEN, UDP_LEN
+from wiresum.wire import BLOCK_LEN, ETHERNET_LEN, HEADER_LEN, IPV4_LEN, PAGE_PACKET, SWITCH_HEADER_LEN, UDP_LEN
 
-MAX_SWITCHED_VALUES = (MAX_PACKET - HEADER_LEN - SWITCH_HEADER_LEN) // BLOCK_LEN * (BLOCK_LEN // 4)
-"""Most values of a packet with two headers, which is no longer than the longest packet with one."""
+MAX_SWITCHED_VALUES = (PAGE_PACKET - HEADER_LEN - SWITCH_HEADER_LEN) // BLOCK_LEN * (BLOCK_LEN // 4)
+"""Most values of a packet with two headers, which is no longer than the longest packet with one that lies in a page."""
 PACKET_OVERHEAD = ETHERNET_LEN + IPV4_LEN + UDP_LEN + HEADER_LEN + SWITCH_HEADER_LEN
 """Bytes of a packet with two headers beside its values, on Ethernet."""
 DEFAULT_TIMEOUT_S = 0.2

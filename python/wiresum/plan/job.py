@@ -20,7 +20,7 @@ from wiresum.plan.choices import (
     lane_bytes,
 )
 from wiresum.plan.groups import groups_of_mesh, require_all
-from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES, PROOF_LEN, SEAL_LEN
+from wiresum.wire import BLOCK_LEN, HEADER_LEN, MAX_VALUES, MIN_VALUES, PAGE_VALUES, PROOF_LEN, SEAL_LEN
 
 IP_UDP_BYTES = 28
 """IPv4 and UDP headers."""
@@ -46,7 +46,9 @@ class Job(Document):
         secret: 64 hexadecimal digits, from which all keys follow; random by default.
         workers: names of the workers in rank order; all of the topology, in its order, where absent.
         mtu_bytes: IP packet size of the training network; sets the values per packet.
-        values_per_packet: int32 values of a full packet; the most that fit `mtu_bytes` where absent.
+        jumbo: whether packets are as long as `mtu_bytes` allows. Otherwise they have at most the 736 values that programs
+            in the kernel, AF_XDP frames and switches can see; only servers in user space sum longer ones.
+        values_per_packet: int32 values of a full packet; what follows from `mtu_bytes` and `jumbo` where absent.
         lanes: width and byte order on the wire. `auto`: as wide as each collective's elements where the plan allows it,
             else `int32-le`.
         codec: `block` or `fixed:<factor>`.
@@ -71,6 +73,7 @@ class Job(Document):
     secret: str = Field(default_factory=lambda: secrets.token_hex(32), pattern=r"^[0-9a-fA-F]{64}$")
     workers: list[str] | None = None
     mtu_bytes: Annotated[int, Field(ge=576, le=65535)] = DEFAULT_MTU_BYTES
+    jumbo: bool = False
     values_per_packet: U16 | None = None
     lanes: Lanes = "auto"
     codec: str = "block"
@@ -94,6 +97,8 @@ class Job(Document):
             raise ValueError(
                 f"gradient_bytes: {self.fragments} fragments exceed {MAX_SLOTS} slots; use the policy `pool`"
             )
+        if self.jumbo and (self.sealed or self.proven):
+            raise ValueError(f"jumbo: packets of sums that are sealed or proven have at most {PAGE_VALUES} values")
         if self.copy_servers is not None and not self.copies:
             raise ValueError("copy_servers: nothing is copied; ask for `copies`, too, or leave it out")
         return self
@@ -106,7 +111,10 @@ class Job(Document):
     @property
     def packet_values(self) -> int:
         """int32 lanes of a full packet."""
-        return self.values_per_packet or values_for_mtu(self.mtu_bytes - (PROOF_LEN if self.proven else 0))
+        if self.values_per_packet is not None:
+            return self.values_per_packet
+        proof = PROOF_LEN if self.proven else 0
+        return values_for_mtu(self.mtu_bytes - proof, MAX_VALUES if self.jumbo else PAGE_VALUES)
 
     def lanes_of(self, workers: int) -> Lanes:
         """Lanes of a plan for so many workers, where servers sum."""
@@ -151,13 +159,13 @@ class Job(Document):
         return min(1 << (wanted - 1).bit_length(), MAX_SLOTS)
 
 
-def values_for_mtu(mtu_bytes: int) -> int:
-    """The most int32 values whose packet fits an MTU.
+def values_for_mtu(mtu_bytes: int, most: int = PAGE_VALUES) -> int:
+    """The most int32 values whose packet fits an MTU, and no more than `most`.
 
     Example:
-        >>> values_for_mtu(1500), values_for_mtu(3200)
-        (352, 736)
+        >>> values_for_mtu(1500), values_for_mtu(9000), values_for_mtu(9000, MAX_VALUES)
+        (352, 736, 2232)
     """
     payload = mtu_bytes - IP_UDP_BYTES - HEADER_LEN
     values = payload // BLOCK_LEN * BLOCK_LEN // LANE_BYTES
-    return max(MIN_VALUES, min(values, MAX_VALUES))
+    return max(MIN_VALUES, min(values, most))

@@ -78,7 +78,7 @@ def packets(packet_bytes: int = ETHERNET_PACKET_BYTES) -> Forms:
     def form(key_bytes: int, copies: int = 1, *, is_wide: bool = False) -> Form:
         return Form(key_bytes, copies, below + headers, packet_bytes - headers, is_wide)
 
-    dense = (wire.MAX_PAYLOAD + below + wire.HEADER_LEN) / wire.MAX_PAYLOAD
+    dense = (wire.PAGE_PAYLOAD + below + wire.HEADER_LEN) / wire.PAGE_PAYLOAD
     # Rows of tier B are far apart, so packets of offsets are not full: they are counted as if they had keys.
     # Partial sums have a position, a bitmap of workers, and lanes of 64 bits.
     sums = form(3, is_wide=True), form(10, 2, is_wide=True), form(8, is_wide=True)

@@ -59,7 +59,7 @@ def described(job: ScenarioJob, number: int = 1) -> Job:
     return Job(
         id=number, secret=f"{number:064x}", workers=job.workers, policy=job.policy, codec=job.codec,
         exponents=job.exponents, lanes=job.lanes, window=job.window, slots=job.slots, mtu_bytes=job.mtu_bytes,
-        copies=job.copies,
+        jumbo=job.jumbo, copies=job.copies,
         gradient_bytes=sum(part.bytes for part in parts) if parts and job.policy != "cache" else job.bytes,
         sub_models=parts,
     )  # fmt: skip

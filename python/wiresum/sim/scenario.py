@@ -218,6 +218,7 @@ class ScenarioJob(Document):
         window: fragments in flight at each worker.
         slots: slots at each node; by policy where absent.
         mtu_bytes: of the largest IP packet.
+        jumbo: packets as long as that allows, which only servers sum.
         workers: names in rank order; all of the topology where absent.
         start: when workers begin, after all have joined.
         compute: how long they compute before each collective; of `fsdp`, in each step, a third of it forward.
@@ -246,6 +247,7 @@ class ScenarioJob(Document):
     window: Slots = DEFAULT_WINDOW
     slots: Slots | None = None
     mtu_bytes: int = DEFAULT_MTU_BYTES
+    jumbo: bool = False
     workers: list[str] | None = None
     start: Times = NO_TIME
     compute: Times = NO_TIME

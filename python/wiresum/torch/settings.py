@@ -178,8 +178,9 @@ SETTINGS: tuple[Setting, ...] = (
         "With `WIRESUM_AGGREGATOR`, or `WIRESUM_TURNS` without a plan: the job's number there.", _number_from(0),
     ),
     Setting(
-        "WIRESUM_VALUES_PER_PACKET", "values_per_packet", "a multiple of 8 from 64 to 736", "736",
-        "With `WIRESUM_AGGREGATOR`: int32 values of a full packet. 352 fit an MTU of 1500 bytes.", _number_from(1),
+        "WIRESUM_VALUES_PER_PACKET", "values_per_packet", "a multiple of 8 from 64 to 2232", "736",
+        "With `WIRESUM_AGGREGATOR`: int32 values of a full packet. 352 fit an MTU of 1500 bytes; more than 736, for "
+        "which only a server in user space has room, need one of up to 9000.", _number_from(1),
     ),
     Setting(
         "WIRESUM_LANES", "lanes", "`auto`, `int32` or `int16`", "auto",

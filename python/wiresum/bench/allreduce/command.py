@@ -39,6 +39,7 @@ class Options:
     engine: Annotated[Engine, options.ENGINE] = suitable_engine()
     window: options.WindowOption = DEFAULT_WINDOW
     mtu_bytes: Annotated[int, options.MTU] = DEFAULT_MTU_BYTES
+    jumbo: options.JumboOption = False
     threads: options.ThreadsOption = 1
     node_threads: options.NodeThreadsOption = None
 

@@ -44,6 +44,7 @@ def job_of(options: Options) -> Job:
     """The job that the planner is asked to place."""
     return Job(
         mtu_bytes=options.mtu_bytes,
+        jumbo=options.jumbo,
         lanes=options.lanes,
         policy=options.policy,
         gradient_bytes=max(options.size_bytes, FLOAT32_BYTES),

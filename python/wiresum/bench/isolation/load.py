@@ -42,11 +42,11 @@ def packets(kind: str, job: int) -> bytes:
         job: which job it names.
     """
     if kind == "malformed":
-        return bytes(wire.HEADER_LEN + wire.MAX_PAYLOAD)
+        return bytes(wire.HEADER_LEN + wire.PAGE_PAYLOAD)
     if kind == "short":
         return bytes(wire.HEADER_LEN + 4 * wire.HELLO_WORDS)
     if kind == "foreign":
-        return _sealed(wire.Kind.CONTRIBUTION, job, wire.Flag.LITTLE_ENDIAN, bytes(wire.MAX_PAYLOAD))
+        return _sealed(wire.Kind.CONTRIBUTION, job, wire.Flag.LITTLE_ENDIAN, bytes(wire.PAGE_PAYLOAD))
     if kind == "hellos":
         return _sealed(wire.Kind.HELLO, job, wire.Flag(0), bytes(4 * wire.HELLO_WORDS))
     raise ValueError(f"there is no flood of {kind}")

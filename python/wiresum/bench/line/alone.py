@@ -28,7 +28,7 @@ def alone(
     """
     if options.lanes != LANES:
         return
-    values = Job(mtu_bytes=options.mtu_bytes, lanes=options.lanes).packet_values
+    values = Job(mtu_bytes=options.mtu_bytes, jumbo=options.jumbo, lanes=options.lanes).packet_values
     for (workers, size), rival_s in gloo_s.items():
         name = f"without a network, {workers} workers, {size / 1e6:g} MB"
         progress(name)

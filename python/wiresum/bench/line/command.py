@@ -82,6 +82,7 @@ class Options:
     lanes: options.LanesOption = "int32-le"
     window: options.WindowOption = DEFAULT_WINDOW
     mtu_bytes: Annotated[int, options.MTU] = DEFAULT_MTU_BYTES
+    jumbo: options.JumboOption = False
     profile: Annotated[
         str | None,
         typer.Option("--profile", help="File for what packets cost this machine, for `wiresum predict --hosts`"),

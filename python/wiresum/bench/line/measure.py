@@ -75,6 +75,7 @@ def measure(options: Options, progress: Callable[[str], None]) -> Report:
         "lanes": options.lanes,
         "window": options.window,
         "mtu_bytes": options.mtu_bytes,
+        "jumbo": options.jumbo,
         "topology": "star in network namespaces",
     }
     return Report("line", parameters, results, ratios, notes=[*notes, *EXPLANATION])
@@ -101,8 +102,8 @@ def run(
     """Samples of one network, by size of the tensor and way; and what its server took for a datagram, for people."""
     topology = star(workers, options.rate_bps)
     job = Job(
-        mtu_bytes=options.mtu_bytes, lanes=options.lanes, gradient_bytes=max(options.sizes), window=options.window,
-        threads=threads,
+        mtu_bytes=options.mtu_bytes, jumbo=options.jumbo, lanes=options.lanes, gradient_bytes=max(options.sizes),
+        window=options.window, threads=threads,
     )  # fmt: skip
     packet_bytes = wire.HEADER_LEN + LANE_BYTES * job.packet_values
     placed = plan(topology, job, PlanOptions(engine=engine))

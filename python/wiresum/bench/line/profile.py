@@ -24,7 +24,7 @@ def measure_profile(options: Options, progress: Callable[[str], None]) -> HostPr
     costs: dict[int, dict[str, float]] = {}
     for mtu_bytes in (SMALL_MTU_BYTES, options.mtu_bytes):
         progress(f"profile: {engine}, {transport} workers, packets for an MTU of {mtu_bytes}")
-        payload = LANE_BYTES * Job(mtu_bytes=mtu_bytes, lanes=options.lanes).packet_values
+        payload = LANE_BYTES * Job(mtu_bytes=mtu_bytes, jumbo=options.jumbo, lanes=options.lanes).packet_values
         samples, _ = measure.run(replace(options, sizes=(size,), mtu_bytes=mtu_bytes), engine, transport, workers)
         spent = parts(measure.per_gb(size, workers, samples[size]["wiresum"]))
         costs[payload] = {part: seconds / share for part, seconds in spent.items()}

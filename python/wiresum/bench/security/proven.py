@@ -14,7 +14,7 @@ from wiresum.bench.native import to_result
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.security.command import Options
 
-VALUES = (64, 128, 256, 352, 512, wire.MAX_VALUES)
+VALUES = (64, 128, 256, 352, 512, wire.PAGE_VALUES)
 """Values in a packet, from few to the most."""
 CODE, CIPHER = "NH and SipHash-2-4", "AES by bpf_crypto_encrypt"
 WITHOUT = {

@@ -29,7 +29,7 @@ from wiresum.topology.generators.star import star
 WORKERS = 4
 """Those of the aim: sealed sums in at most 1.04 times the time of open ones."""
 FLOAT32_BYTES = 4
-PACKETS = (64, 128, 256, 352, 512, wire.MAX_VALUES - wire.SEAL_LEN // FLOAT32_BYTES)
+PACKETS = (64, 128, 256, 352, 512, wire.PAGE_VALUES - wire.SEAL_LEN // FLOAT32_BYTES)
 """Values in a packet with its seal, up to the most."""
 JOBS = {"open": Job(id=1), "sealed": Job(id=2, sealed=True)}
 

@@ -133,10 +133,12 @@ def switchable(job: Job) -> Job:
     """The job with a codec and packets that switches can carry.
 
     Raises:
-        PlanError: it is to carry copies, which switches do not.
+        PlanError: it is to carry copies, or long packets, which switches do not.
     """
     if job.copies:
         raise PlanError("job.copies: switches carry no copies; leave it out, or let servers sum")
+    if job.jumbo:
+        raise PlanError(f"job.jumbo: switches sum at most {MAX_SWITCHED_VALUES} values of a packet; leave it out")
     codec = CODEC if agrees(job.codec) else job.codec
     # Switches know one width for each stream.
     lanes = "int32-le" if job.lanes == "auto" else job.lanes

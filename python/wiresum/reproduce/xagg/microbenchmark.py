@@ -25,7 +25,7 @@ def own_goodput() -> str:
     overhead = wire.ETHERNET_LEN + FRAME_CHECK_BYTES + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN
     shares = {
         f"{values} values": percent(arithmetic.goodput(values, overhead), 2)
-        for values in (printed.BEST_VALUES, printed.FRAME_VALUES, wire.MAX_VALUES)
+        for values in (printed.BEST_VALUES, printed.FRAME_VALUES, wire.PAGE_VALUES)
     }
     return f"{overhead} B of headers: {listed(shares)}"
 
