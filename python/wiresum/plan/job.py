@@ -46,8 +46,8 @@ class Job(Document):
         secret: 64 hexadecimal digits, from which all keys follow; random by default.
         workers: names of the workers in rank order; all of the topology, in its order, where absent.
         mtu_bytes: IP packet size of the training network; sets the values per packet.
-        jumbo: whether packets are as long as `mtu_bytes` allows. Otherwise they have at most the 736 values that programs
-            in the kernel, AF_XDP frames and switches can see; only servers in user space sum longer ones.
+        jumbo: whether packets are as long as `mtu_bytes` allows. Otherwise they have at most the 736 values that
+            programs in the kernel, AF_XDP frames and switches can see; only servers in user space sum longer ones.
         values_per_packet: int32 values of a full packet; what follows from `mtu_bytes` and `jumbo` where absent.
         lanes: width and byte order on the wire. `auto`: as wide as each collective's elements where the plan allows it,
             else `int32-le`.
