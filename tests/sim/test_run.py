@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from wiresum import wire
 from wiresum.cli.main import app
 from wiresum.cli.simulate import load
 from wiresum.errors import SimulationError
@@ -97,6 +98,17 @@ def test_what_several_servers_exchange_in_packets_flows_and_the_prediction_agree
     ).seconds
     # In a gather and a scatter the root's link limits, however many servers there are.
     assert packets.seconds_of("job")[-1] < alone or collective in ("gather", "scatter")
+
+
+def test_packets_of_9000_bytes_spare_headers(scenario):
+    def seconds(fidelity: str, *, jumbo: bool) -> float:
+        changes = {"job.0.bytes": 4 * BYTES, "job.0.mtu_bytes": 9000, "job.0.jumbo": jumbo}
+        return simulated(scenario, fidelity=fidelity, **changes).seconds_of("job")[-1]
+
+    headers = wire.ETHERNET_LEN + wire.IPV4_LEN + wire.UDP_LEN + wire.HEADER_LEN
+    long, short = 1 + headers / wire.MAX_PAYLOAD, 1 + headers / wire.PAGE_PAYLOAD
+    assert seconds("flows", jumbo=True) / seconds("flows", jumbo=False) == pytest.approx(long / short, rel=0.002)
+    assert seconds("packets", jumbo=True) == pytest.approx(seconds("flows", jumbo=True), rel=TOLERANCE)
 
 
 def test_sums_without_copies_are_an_all_reduce_on_the_wire(scenario):

@@ -1,5 +1,6 @@
 """Gradients really are summed where the plan says, in namespaces, by the kernel and in user space."""
 
+import subprocess
 import sys
 
 import pytest
@@ -90,6 +91,13 @@ def test_servers_in_user_space_sum_packets_of_9000_bytes(name, engine, lanes):
     (node,) = planned.nodes
     completed = counters[node.name]["verdicts"]["completed"]
     assert fragments <= completed <= fragments + 3, "the few are of the exponents"
+
+
+def test_a_command_with_jumbo_packets_is_served_in_user_space(name):
+    line = [sys.executable, "-m", "wiresum", "testbed", "run", "star", "--workers", "2", "--mtu", "9000", "--jumbo"]
+    line += ["--name", name, "--", sys.executable, "-c", WORKER]
+    done = subprocess.run(line, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("choice", [{"sealed": True}, {"proven": True}])

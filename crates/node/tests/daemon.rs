@@ -183,6 +183,28 @@ fn auto_falls_back_to_user_space_and_says_so() {
     assert!(lines.any(|line| line.contains("xdp cannot be had")), "no reason for udp");
 }
 
+#[test]
+fn packets_longer_than_a_page_are_summed_in_user_space_alone() {
+    if !is_here("bpf", XdpAggregator::check_support()) {
+        return;
+    }
+    let mut long = star();
+    long.job.values_per_packet = 2232;
+    let file = PlanFile::new("long", &long);
+    let with = |engine| {
+        ["--node", "0", "--listen", "127.0.0.1:0", "--interface", "lo", "--engine", engine]
+    };
+    for engine in ["xdp", "af_xdp"] {
+        let output = command(&[&file], &with(engine)).output().expect("a process");
+        assert_fails(&output, 2, "packets of 2232 values");
+    }
+    let (mut daemon, ready) = Daemon::start(command(&[&file], &with("auto")));
+    assert!(ready.contains(" engine=udp "), "{ready}");
+    let stderr = daemon.0.stderr.take().expect("a pipe");
+    let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("packets of 2232 values")), "no reason for udp");
+}
+
 /// A network namespace with a veth pair `ws0`–`ws1`, removed with this.
 struct Namespace(String);
 

@@ -140,14 +140,12 @@ impl Plan {
         let allowed =
             format!("must be {MIN_VALUES}..={MAX_VALUES} and a multiple of {}", BLOCK_LEN / 4);
         require(fits, "job.values_per_packet", &allowed)?;
-        let too_long = |because| {
-            format!(
-                "must be at most {PAGE_VALUES} {because}: plan for an MTU of at most 3200 bytes"
-            )
-        };
-        if let Some(because) = self.needs_pages().filter(|_| self.packet_pages() > 1) {
-            return require(false, "job.values_per_packet", &too_long(because));
-        }
+        let because = self.needs_pages().filter(|_| self.packet_pages() > 1);
+        let too_long = format!(
+            "must be at most {PAGE_VALUES} {}: plan without `--jumbo`",
+            because.unwrap_or_default()
+        );
+        require(because.is_none(), "job.values_per_packet", &too_long)?;
         let is_wide = self.job.lanes.widest().width() == 4;
         require(
             is_wide || self.job.exponents == Exponents::Agreed,
@@ -163,10 +161,14 @@ impl Plan {
 
     /// Why a packet has to lie in one page, if it has.
     fn needs_pages(&self) -> Option<&'static str> {
-        let sees_frames = |node: &crate::Node| matches!(node.engine, Engine::Xdp | Engine::AfXdp);
+        let sees_frames =
+            self.nodes.iter().any(|n| matches!(n.engine, Engine::Xdp | Engine::AfXdp));
         [
             (self.fabric.is_some(), "where switches sum"),
-            (self.nodes.iter().any(sees_frames), "where a node has the engine `xdp` or `af_xdp`"),
+            (
+                sees_frames,
+                "where a node has the engine `xdp` or `af_xdp` (`udp` and `tcp` take more)",
+            ),
             (self.job.sealed, "in jobs that are `sealed`"),
             (self.job.proven, "in jobs that are `proven`"),
             (self.sparse.is_some(), "in jobs with `sparse` models"),

@@ -48,8 +48,8 @@ pub enum XdpError {
     },
     /// A frame has to lie in one page.
     #[error(
-        "job {job} has packets of {values} values, and programs in the kernel see at most {PAGE_VALUES}: plan it for an MTU \
-         of at most 3200 bytes, or sum it in user space (engine `udp`)"
+        "job {job} has packets of {values} values, and XDP and AF_XDP have room for {PAGE_VALUES}: plan it without `--jumbo`, \
+         or use UDP"
     )]
     LongPackets {
         /// The job.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from wiresum.cli.doctor_service import effective_capabilities, lacking
@@ -45,6 +46,7 @@ def why_no_jumbo() -> str:
     return f"{found}; where the switches between hosts allow it, `ip link set dev IF mtu {JUMBO_MTU_BYTES}`"
 
 
+@cache
 def links() -> list[dict[str, Any]]:
     """Interfaces that are up, as `ip` describes them; none where it is missing."""
     try:

@@ -302,7 +302,9 @@ def _plan(
         return None
     if file:
         return read_plan(file, engine)
-    return plan(network, job.job(), PlanOptions(engine=choose_engine(engine, loopback)), planner)
+    in_user_space = engine == "auto" and job.jumbo
+    chosen = "udp" if in_user_space else choose_engine(engine, loopback)
+    return plan(network, job.job(), PlanOptions(engine=chosen), planner)
 
 
 def _ended(deployment: Deployment) -> dict[str, dict[str, Any]]:

@@ -6,8 +6,7 @@ use std::str::FromStr;
 
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::Child;
-use wiresum_wire::PAGE_VALUES;
-use wiresum_xdp::{AfXdp, AttachMode};
+use wiresum_xdp::{AfXdp, AttachMode, require_a_page};
 
 use super::interfaces;
 use super::udp::under_way;
@@ -52,14 +51,9 @@ pub fn open_frames(
         Preference::AfXdp if plan.fabric.is_some() => {
             return Err("switches know no other way".to_owned());
         }
-        Preference::AfXdp if plan.packet_pages() > 1 => {
-            return Err(format!(
-                "a frame of AF_XDP holds at most {PAGE_VALUES} values, and the plan's packets have {}",
-                plan.job.values_per_packet
-            ));
-        }
         Preference::AfXdp => {}
     }
+    require_a_page(plan).map_err(|error| error.to_string())?;
     let addresses = own_addresses(plan, rank, local)?;
     let names = addresses.iter().map(|address| interface(address.ip()));
     let names = names.collect::<Result<BTreeSet<_>, _>>()?.into_iter().collect::<Vec<_>>();
@@ -109,4 +103,19 @@ fn towards(local: SocketAddr, node: SocketAddr) -> Option<SocketAddr> {
     probe.connect(node).ok()?;
     let ip: IpAddr = probe.local_addr().ok()?.ip();
     Some(SocketAddr::new(ip, local.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_longer_than_a_page_go_by_udp() {
+        let text = include_str!("../../../../protocol/tests/plans/tree.json");
+        let mut plan = Plan::from_json(text).expect("a valid plan");
+        plan.job.values_per_packet = 2232;
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let refusal = open_frames(&plan, 0, local, Preference::AfXdp).err().expect("UDP");
+        assert!(refusal.contains("packets of 2232 values"), "{refusal}");
+    }
 }

@@ -43,7 +43,7 @@ enum Carrier {
 /// One connection to each node.
 struct Tcp {
     dialer: Dialer,
-    packet: Box<[u8; MAX_PACKET]>,
+    packet: [u8; MAX_PACKET],
 }
 
 impl Transport {
@@ -194,7 +194,7 @@ impl AsFd for Transport {
 
 impl Tcp {
     fn bind(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self { dialer: Dialer::new(address)?, packet: Box::new([0; MAX_PACKET]) })
+        Ok(Self { dialer: Dialer::new(address)?, packet: [0; MAX_PACKET] })
     }
 }
 
