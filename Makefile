@@ -9,6 +9,8 @@ PYTHON := $(VENV)/bin/python
 WIRESUM := $(VENV)/bin/wiresum
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export CARGO_TERM_PROGRESS_WHEN ?= auto
+# Images of containers set this. Then each process compiles PyTorch's sources again, which doubles the time of an import.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help build demo test test-rust test-python soak lint format bench doctor p4 generate requirements docs clean \
 	packages wheel sdist deb image test-packages

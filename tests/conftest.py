@@ -1,9 +1,14 @@
 """Fixtures and settings that several folders need."""
 
 import os
+import sys
 
 import hypothesis
 import pytest
+
+# Images of containers set this. Then each process of a test compiles PyTorch's sources again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Where there is no GPU, Triton interprets kernels; it asks when it is imported first.
 if not os.path.exists("/dev/nvidiactl"):
