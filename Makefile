@@ -12,7 +12,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= auto
 # Images of containers set this. Then each process compiles PyTorch's sources again, which doubles the time of an import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build demo test test-rust test-python soak lint format bench doctor p4 generate requirements docs clean \
+.PHONY: help build build-tests smoke demo test test-rust test-python soak lint format bench doctor p4 generate requirements docs clean \
 	packages wheel sdist deb image test-packages
 
 help: ## Show this list
@@ -21,27 +21,32 @@ help: ## Show this list
 demo: build ## Install what is missing, build, and train over a summing network beside Gloo (about 3 minutes after set-up)
 	$(WIRESUM) demo $(DEMO_ARGS)
 
-test: build test-rust test-python ## Install what is missing, build, and run every test
-
 build: $(VENV)/.installed ## Install what is missing and build; the command is then .venv/bin/wiresum
 	scripts/build.sh
+
+build-tests: $(VENV)/.installed ## The same in the profile of the tests: compiles sooner, runs slower
+	scripts/build.sh dev
+
+# Steps of one training over a summing switch and one over Gloo: enough for a loss, not for accuracy.
+SMOKE_STEPS = 5
 
 # A test may skip only for a capability that the machine lacks: all others are required by name.
 REQUIRED = WIRESUM_TESTS_REQUIRE="$${WIRESUM_TESTS_REQUIRE-$$($(PYTHON) -m tests.capabilities)}"
 
 # A change is judged by the same inputs as the one before it; `make soak` draws new ones.
-test-rust: build ## Rust tests: unit, property, cluster under virtual time, kernel test-run
-	$(REQUIRED) PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} cargo test --workspace --locked --quiet
+RUN_TESTS = $(REQUIRED) PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} $(PYTHON) scripts/run_tests.py
 
-# Those with ranks, daemons and networks of their own mostly wait, so they run side by side, but not beside what computes.
-# Each worker takes a run of neighbouring tests, as these share worlds of ranks. Turns are slots of time, and run alone.
-LIVE := $(addprefix tests/,bench demo native p4 testbed torch)
-TIMED := tests/turns
+smoke: build-tests lint ## Build, lint and one training: CI runs this before the tests
+	$(WIRESUM) demo --workers 2 --max-steps $(SMOKE_STEPS) --output build/smoke
 
-test-python: build ## Python tests: backend, testbed in network namespaces, command line
-	$(REQUIRED) $(PYTHON) -m pytest -n auto $(addprefix --ignore=,$(LIVE) $(TIMED))
-	$(REQUIRED) scripts/test-live.sh -n auto --dist worksteal $(LIVE)
-	$(REQUIRED) scripts/test-live.sh $(TIMED)
+test: build-tests ## Install what is missing, build without link-time optimization, and run every test
+	$(RUN_TESTS)
+
+test-rust: build-tests ## Rust tests: unit, property, cluster under virtual time, kernel test-run
+	$(RUN_TESTS) rust
+
+test-python: build-tests ## Python tests: backend, testbed in network namespaces, command line
+	$(RUN_TESTS) python
 
 soak: build ## Random tests with SOAK (100) times as many seeds, and the slow ones: hours
 	$(REQUIRED) WIRESUM_SOAK=$${SOAK:-100} cargo test --workspace --locked --quiet --release
