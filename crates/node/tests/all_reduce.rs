@@ -1,10 +1,8 @@
 //! Whole collectives over loopback: real sockets, real threads, the user-space aggregator.
 
-mod cluster;
-
 use std::sync::mpsc;
 
-use cluster::{Cluster, PATIENCE, Random, Shape, plan, submit};
+use crate::cluster::{Cluster, PATIENCE, Random, Shape, plan, submit};
 use wiresum_codec::{Element, ElementType, Operation, bf16, f16};
 use wiresum_protocol::plan::{Lanes, Policy};
 

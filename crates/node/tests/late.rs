@@ -1,10 +1,8 @@
 //! Rounds that go on without a late worker, over loopback.
 
-mod cluster;
-
 use std::sync::mpsc;
 
-use cluster::{Cluster, PATIENCE, Shape, over_tcp, plan, submit};
+use crate::cluster::{Cluster, PATIENCE, Shape, over_tcp, plan, submit};
 use wiresum_codec::Operation;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Count, Lanes, Policy, Rounds};

@@ -1,11 +1,9 @@
 //! Ranks with several threads sum what one thread would, to the bit, and fail as one.
 
-mod cluster;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
-use cluster::{Cluster, PATIENCE, Random, Shape, apart, plan, submit};
+use crate::cluster::{Cluster, PATIENCE, Random, Shape, apart, plan, submit};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{CollectiveError, Engine, Outcome};
 use wiresum_protocol::Plan;

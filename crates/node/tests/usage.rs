@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-mod cluster;
-
-use cluster::{Shape, plan};
+use crate::cluster::{Shape, plan};
 use wiresum_protocol::plan::{Lanes, Policy};
 
 /// A folder with files as an operator has them, removed with this.

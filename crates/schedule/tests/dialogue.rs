@@ -1,10 +1,8 @@
 //! A scheduler that is asked by names, slot by slot.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{network, quick, star};
+use crate::common::{network, quick, star};
 use wiresum_schedule::problem::Problem;
 use wiresum_schedule::{Dialogue, Instance, Interval, Options, Sight, Summed, schedule};
 

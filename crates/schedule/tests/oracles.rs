@@ -1,8 +1,6 @@
 //! Instances whose best schedule is known.
 
-mod common;
-
-use common::{at_server, flows, network, quick, relay, star};
+use crate::common::{at_server, flows, network, quick, relay, star};
 use wiresum_schedule::{Instance, Objective, Options, Status, Timetable, schedule};
 
 fn turns(instance: &Instance) -> Timetable {

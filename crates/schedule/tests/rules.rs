@@ -1,8 +1,6 @@
 //! The judge and the reader name what is wrong.
 
-mod common;
-
-use common::{flows, network, quick, star};
+use crate::common::{flows, network, quick, star};
 use serde_json::{Value, json};
 use wiresum_schedule::{Instance, Interval, SCHEDULERS, judge, schedule};
 

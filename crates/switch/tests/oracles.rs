@@ -1,8 +1,6 @@
 //! What papers state and can be recomputed exactly.
 
-mod network;
-
-use network::{Faults, Graph, Network, Scenario, Site, StreamPlan};
+use crate::network::{Faults, Graph, Network, Scenario, Site, StreamPlan};
 use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{
