@@ -222,6 +222,18 @@ def test_crates_depend_downwards_only(crate):
     assert used <= ALLOWED_CRATES[crate]
 
 
+def has_example(source):
+    """Whether the documentation in a Rust file has a block that is Rust."""
+    return any(word in {"", "rust"} for word in re.findall(r"^\s*//[/!] ```(.*)$", source.read_text(), re.M)[::2])
+
+
+@pytest.mark.parametrize("crate", ALLOWED_CRATES)
+def test_only_crates_with_examples_run_them(crate):
+    """A crate that runs the examples of its documentation is compiled once more to look for them."""
+    examples = any(map(has_example, (ROOT / "crates" / crate / "src").rglob("*.rs")))
+    assert manifest(crate).get("lib", {}).get("doctest", True) == examples
+
+
 def test_products_do_not_depend_on_what_only_tests_need():
     assert [crate for crate in ALLOWED_CRATES if "wiresum-testkit" in dependencies(crate)] == []
 
