@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 || rustup component add clippy rustfmt
 cargo fmt --all --check
 .venv/bin/ruff format --check --quiet python tests spec scripts
 .venv/bin/ruff check --quiet python tests spec scripts
