@@ -122,7 +122,8 @@ class PythonStep:
         return Outcome(failed=[LiveTest(name, [*PYTEST, *ALONE, name]) for name in names])
 
 
-STEPS = {
+Step = RustStep | PythonStep
+STEPS: dict[str, list[Step]] = {
     "rust": [RustStep()],
     "python": [
         PythonStep("compute", ["-n", "auto", *(f"--ignore={path}" for path in LIVE_FOLDERS + TIMED_FOLDERS)], False),
@@ -139,12 +140,12 @@ def say(text: str) -> None:
 
 
 def processor_seconds() -> float:
-    """Processor time of all commands that have ended."""
+    """Processor time of all commands that have ended, without processes that nobody waits for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def run_step(step: RustStep | PythonStep) -> Outcome:
+def run_step(step: Step) -> Outcome:
     """Run a step and say how it ended and how long it took."""
     say(f"Tests: {step.name}")
     start_s, start_cpu_s = time.monotonic(), processor_seconds()
@@ -174,7 +175,7 @@ def _passes_alone(test: LiveTest) -> bool:
     return passes
 
 
-def run(steps: Iterable[RustStep | PythonStep]) -> int:
+def run(steps: Iterable[Step]) -> int:
     """Run all steps, then the failed live tests. Return the exit code."""
     outcomes = {step.name: run_step(step) for step in steps}
     passes = repeat([test for outcome in outcomes.values() for test in outcome.failed])

@@ -72,9 +72,8 @@ def test_a_flaky_live_test_passes_at_the_end(script, capfd):
         ({"compute": FAILS, "live": FLAKY}, "Passed alone: test_live.py::test_flaky"),
         ({"live": FAILS, "more": FAILS + FAILS.replace("fails", "too")}, "3 live tests failed. At most 2 are repeated"),
         ({"live": "import nothing_here"}, "Tests: live failed"),
-        ({"live": ""}, "Tests: live failed"),
     ],
-    ids=["again", "compute", "both", "many", "import", "empty"],
+    ids=["again", "compute", "both", "many", "import"],
 )
 def test_a_run_fails_after_its_last_step(script, capfd, files, words):
     assert script.run(steps(script, **files)) == 1
