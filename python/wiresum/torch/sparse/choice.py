@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from wiresum.errors import SparseError
 from wiresum.torch.sparse.modules import Plain, Sharded, own_attributes
-from wiresum.torch.sparse.owners import Reason, memory, other_owner
+from wiresum.torch.sparse.owners import Reason, memory, other_owner, wrapper_of
 
 PLAIN = (nn.Embedding, nn.EmbeddingBag)
 REFUSED = {"max_norm": None, "scale_grad_by_freq": False}
@@ -38,7 +38,7 @@ def chosen(model: nn.Module, names: Collection[str] | None) -> dict[str, Plain]:
         module = everything.get(name)
         if not isinstance(module, PLAIN):
             raise SparseError(f"the model has no embedding {name!r}; `model.named_modules()` has the names")
-        refuse(name, next(_reasons(name, module), None))
+        refuse(name, wrapper_of(model, module) or next(_reasons(name, module), None))
         modules[name] = module
     refuse(*other_owner(model, modules))
     return modules

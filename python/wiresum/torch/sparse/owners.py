@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from logging import Logger
@@ -37,6 +36,9 @@ NOT_SEARCHED = (
     torch.Tensor,
 )
 """They hold no module, or lead out of the model to the whole program."""
+
+COMPILER = "torch._dynamo"
+"""Its objects know every module of the program."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,14 @@ class Reference:
         return f"`{self.path}`" if isinstance(self.holder, nn.Module) else f"in `{self.path}`"
 
 
+def wrapper_of(model: nn.Module, module: nn.Module) -> Reason | None:
+    """Find a part of a model that wraps a module for parallel training."""
+    for path, each in model.named_modules():
+        if issubclass(type(each), WRAPPERS) and any(inner is module for inner in each.modules()):
+            return _wrapped(each, f"`{path}`" if path else "the model")
+    return None
+
+
 def other_owner(model: nn.Module, modules: Mapping[str, Plain]) -> tuple[str, Reason | None]:
     """Find a second owner inside a model.
 
@@ -84,8 +94,6 @@ def other_owner(model: nn.Module, modules: Mapping[str, Plain]) -> tuple[str, Re
     Returns:
         Name of the module that has another owner, and the owner; no reason if every module belongs to the model only.
     """
-    if wrapper := next(_wrappers(model, modules), None):
-        return wrapper
     inside = {id(each) for each in model.modules()}
     for reference in _references(model):
         for name, module in modules.items():
@@ -115,14 +123,6 @@ def memory(each: object) -> tuple[torch.device, int, int] | None:
     return each.device, begin, begin + (last + 1) * each.element_size()
 
 
-def _wrappers(model: nn.Module, modules: Mapping[str, Plain]) -> Iterator[tuple[str, Reason]]:
-    for path, wrapper in model.named_modules():
-        if issubclass(type(wrapper), WRAPPERS):
-            inner = set(wrapper.modules())
-            owned = (name for name, module in modules.items() if module in inner)
-            yield from ((name, _wrapped(wrapper, f"`{path}`" if path else "the model")) for name in owned)
-
-
 def _wrapped(wrapper: nn.Module, place: str) -> Reason:
     kind = next(each.__name__ for each in WRAPPERS if isinstance(wrapper, each))
     return Reason(f"{place} is a {kind}, which has its parameters", "call shard_embeddings before the model is wrapped")
@@ -131,11 +131,11 @@ def _wrapped(wrapper: nn.Module, place: str) -> Reason:
 def _claim(name: str, module: Plain, reference: Reference, inside: set[int]) -> Reason | None:
     held, place = reference.held, reference.place
     if held is module and not (reference.is_child and id(reference.holder) in inside):
-        return Reason(f"`{name}` is also {place}", f"remove {place}")
+        return Reason(f"`{name}` is also {place}", "remove the other reference")
     if held is module.weight and reference.path != f"{name}.weight":
-        return Reason(f"`{name}.weight` is also {place}", f"give {place} a copy")
+        return Reason(f"`{name}.weight` is also {place}", "use a copy there")
     if held is not module.weight and _overlap(memory(held), memory(module.weight)):
-        return Reason(f"`{name}.weight` shares its memory with {place}", f"give {place} a copy")
+        return Reason(f"`{name}.weight` shares its memory with `{reference.path}`", "use a copy there")
     return None
 
 
@@ -152,9 +152,16 @@ def _references(model: nn.Module) -> Iterator[Reference]:
         for reference in _held_by(path, holder):
             yield reference
             held: Any = reference.held
-            if id(held) not in visited and (isinstance(held, nn.Module) or not isinstance(held, NOT_SEARCHED)):
+            if id(held) not in visited and _is_searched(held):
                 visited[id(held)] = held
                 to_search.append((reference.path, held))
+
+
+def _is_searched(held: object) -> bool:
+    if isinstance(held, nn.Module):
+        return True
+    origin = str(held.__module__ if isinstance(held, FunctionType) else type(held).__module__)
+    return not isinstance(held, NOT_SEARCHED) and not origin.startswith(COMPILER)
 
 
 def _held_by(path: str, holder: object) -> Iterator[Reference]:
@@ -175,8 +182,6 @@ def _held_by_module(path: str, module: nn.Module) -> Iterator[Reference]:
 
 
 def _referents(holder: object) -> Iterable[object]:
-    if isinstance(holder, weakref.ref):
-        return [holder()]
     if isinstance(holder, FunctionType):  # its globals are those of the program
         return [holder.__closure__, holder.__defaults__, holder.__kwdefaults__, vars(holder)]
     if isinstance(holder, dict) and "__builtins__" in holder:
