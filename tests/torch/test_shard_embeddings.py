@@ -101,7 +101,7 @@ def under_ddp() -> None:
     stepped = torch.optim.Adagrad(list(tables_of(plain).values()), lr=0.05)
     _, rows, servers = sharded(other, torch.optim.Adagrad, {"lr": 0.05}, own)
     wrapped = [DistributedDataParallel(each, process_group=gloo) for each in (plain, other)]
-    with pytest.raises(SparseError, match="the model is a DistributedDataParallel.*call shard_embeddings before"):
+    with pytest.raises(SparseError, match=r"the model is a DistributedDataParallel.*call shard_embeddings before"):
         job_tables(wrapped[0], torch.optim.Adagrad)
     dense = [torch.optim.SGD(each.dense.parameters(), lr=0.1) for each in (plain, other)]
     with rows:
