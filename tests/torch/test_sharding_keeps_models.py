@@ -174,6 +174,7 @@ KEPT: dict[str, Change] = {
     "an attribute": lambda m: put(m.words, "note", {"source": [1, 2]}),
     "sparse": lambda m: put(m.words, "sparse", True),
     "two parents": lambda m: m.add_module("again", nn.ModuleList([m.words, nn.Identity()])),
+    "deeper first": lambda m: m._modules.update({"a": nn.ModuleList([m.words]), **{"words": m._modules.pop("words")}}),
     "twice": lambda m: m.add_module("words_too", m.words),
     "hooks of others": lambda m: m.out.register_forward_hook(lambda *arguments: 3 * arguments[2]),
     "hooks of the parent": lambda m: m.register_state_dict_post_hook(ignore),

@@ -21,6 +21,8 @@ WRAPPERS = (DistributedDataParallel, DataParallel, FullyShardedDataParallel, FSD
 """They hold on to the parameters that a model has when they wrap it."""
 LISTS = ("_parameters", "_buffers", "_modules")
 """Attributes of a module that `named_parameters()` and the like look into."""
+OWNED = (nn.Module, torch.Tensor, np.ndarray)
+"""Types of objects that can be a module or have the memory of its weight."""
 NOT_SEARCHED = (
     str,
     bytes,
@@ -62,13 +64,13 @@ class Reference:
         holder: object that holds.
         path: name of the held object, as Python code in the model would have it.
         held: the other object.
-        is_child: whether it is an entry of a module's `_modules`.
+        part: list of a module whose entry it is, such as `_modules`; empty for any other reference.
     """
 
     holder: object
     path: str
     held: object
-    is_child: bool = False
+    part: str = ""
 
     @property
     def place(self) -> str:
@@ -96,6 +98,8 @@ def other_owner(model: nn.Module, modules: Mapping[str, Plain]) -> tuple[str, Re
     """
     inside = {id(each) for each in model.modules()}
     for reference in _references(model):
+        if not issubclass(type(reference.held), OWNED):
+            continue
         for name, module in modules.items():
             if reason := _claim(name, module, reference, inside):
                 return name, reason
@@ -130,9 +134,9 @@ def _wrapped(wrapper: nn.Module, place: str) -> Reason:
 
 def _claim(name: str, module: Plain, reference: Reference, inside: set[int]) -> Reason | None:
     held, place = reference.held, reference.place
-    if held is module and not (reference.is_child and id(reference.holder) in inside):
+    if held is module and not (reference.part == "_modules" and id(reference.holder) in inside):
         return Reason(f"`{name}` is also {place}", "remove the other reference")
-    if held is module.weight and reference.path != f"{name}.weight":
+    if held is module.weight and not (reference.part == "_parameters" and reference.holder is module):
         return Reason(f"`{name}.weight` is also {place}", "use a copy there")
     if held is not module.weight and _overlap(memory(held), memory(module.weight)):
         return Reason(f"`{name}.weight` shares its memory with `{reference.path}`", "use a copy there")
@@ -158,10 +162,11 @@ def _references(model: nn.Module) -> Iterator[Reference]:
 
 
 def _is_searched(held: object) -> bool:
-    if isinstance(held, nn.Module):
+    kind = type(held)  # isinstance() would ask a proxy for the class of its object
+    if issubclass(kind, nn.Module):
         return True
-    origin = str(held.__module__ if isinstance(held, FunctionType) else type(held).__module__)
-    return not isinstance(held, NOT_SEARCHED) and not origin.startswith(COMPILER)
+    origin = str(held.__module__ if issubclass(kind, FunctionType) else kind.__module__)
+    return not issubclass(kind, NOT_SEARCHED) and not origin.startswith(COMPILER)
 
 
 def _held_by(path: str, holder: object) -> Iterator[Reference]:
@@ -178,7 +183,7 @@ def _held_by_module(path: str, module: nn.Module) -> Iterator[Reference]:
             yield Reference(module, prefix + name, value)
             continue
         for key, held in value.items():
-            yield Reference(module, prefix + key, held, is_child=name == "_modules")
+            yield Reference(module, prefix + key, held, name)
 
 
 def _referents(holder: object) -> Iterable[object]:
@@ -204,11 +209,8 @@ def _of_optimizer(optimizer: torch.optim.Optimizer, modules: Mapping[str, Plain]
     parameters = {id(each) for group in groups for each in group["params"]}
     for name, module in modules.items():
         if id(module.weight) in parameters:
-            kind = type(optimizer).__name__
-            yield (
-                name,
-                Reason(f"an optimizer ({kind}) already has `{name}.weight`", "create it after shard_embeddings"),
-            )
+            problem = f"an optimizer ({type(optimizer).__name__}) already has `{name}.weight`"
+            yield name, Reason(problem, "create it after shard_embeddings")
 
 
 def _of_module(owner: nn.Module, modules: Mapping[str, Plain]) -> Iterator[tuple[str, Reason]]:
