@@ -1,16 +1,24 @@
-"""A model with every way to look rows up, its batches, and a step of its training."""
+"""A model with every way to look rows up, its batches, a step of its training, and its sharded form."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+import torch.distributed as dist
+from row_servers import Servers
 
 import torch
 from torch import nn
+from wiresum.sparse.client import SparseClient
+from wiresum.torch.sparse import Rows, job_tables, shard_embeddings
 
 ROWS = 40
 WIDTH = 6
 BATCH = 16
 STEPS = 5
+PADDING = 1.5
+"""Value of the padding rows: not that of a new module, but one that a program may have set."""
 
 OPTIMIZERS: dict[type[torch.optim.Optimizer], dict[str, Any]] = {
     torch.optim.SGD: {"lr": 0.1},
@@ -29,6 +37,8 @@ class Model(nn.Module):
         self.bag = nn.EmbeddingBag(ROWS, WIDTH, mode=mode, sparse=sparse, padding_idx=0)
         self.ends = nn.EmbeddingBag(ROWS, WIDTH, mode=mode, sparse=sparse, include_last_offset=True)
         self.dense = nn.Linear(3 * WIDTH, 1)
+        for each in (self.single, self.bag):
+            each.weight.data[each.padding_idx] = PADDING
 
     def forward(self, batch: dict[str, torch.Tensor | None]) -> torch.Tensor:
         single = self.single(batch["single"]).mean(dim=1)
@@ -64,3 +74,23 @@ def step(model: nn.Module, batch: Any, *optimizers: torch.optim.Optimizer) -> fl
     for each in optimizers:
         each.step()
     return loss.item()
+
+
+def tables_of(model: nn.Module) -> dict[str, nn.Parameter]:
+    modules = model.named_modules()
+    return {name: each.weight for name, each in modules if isinstance(each, nn.Embedding | nn.EmbeddingBag)}
+
+
+def sharded(
+    model: nn.Module,
+    optimizer: type[torch.optim.Optimizer],
+    kwargs: dict[str, Any],
+    group: dist.ProcessGroup | None = None,
+    delay: int = 0,
+) -> tuple[nn.Module, Rows, Servers]:
+    """The same model with its rows at a double of the servers."""
+    job = json.dumps({"format": "wiresum-sparse-job/1", "tables": job_tables(model, optimizer, kwargs)})
+    servers = Servers({name: each.detach() for name, each in tables_of(model).items()}, optimizer, group, **kwargs)
+    client = SparseClient(servers)
+    rows = shard_embeddings(model, job, optimizer=optimizer, optimizer_kwargs=kwargs, delay=delay, client=client)
+    return model, rows, servers

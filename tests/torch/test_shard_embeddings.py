@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 from row_servers import Servers
-from sharded_model import OPTIMIZERS, ROWS, STEPS, WIDTH, Model, batches, step
+from sharded_model import OPTIMIZERS, PADDING, ROWS, STEPS, WIDTH, Model, batches, sharded, step, tables_of
 from torch.nn.parallel import DistributedDataParallel
 from world import World
 
@@ -21,7 +21,6 @@ from torch import nn
 from wiresum.errors import SparseError
 from wiresum.sparse.client import SparseClient
 from wiresum.torch.sparse import (
-    Rows,
     ShardedEmbedding,
     ShardedEmbeddingBag,
     job_tables,
@@ -31,26 +30,6 @@ from wiresum.torch.sparse import (
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
 """Torch's own optimizers make sparse tensors without saying whether indices are to be looked at."""
-
-
-def tables_of(model: nn.Module) -> dict[str, nn.Parameter]:
-    modules = model.named_modules()
-    return {name: each.weight for name, each in modules if isinstance(each, nn.Embedding | nn.EmbeddingBag)}
-
-
-def sharded(
-    model: nn.Module,
-    optimizer: type[torch.optim.Optimizer],
-    kwargs: dict[str, Any],
-    group: dist.ProcessGroup | None = None,
-    delay: int = 0,
-) -> tuple[nn.Module, Rows, Servers]:
-    """The same model with its rows at a double of the servers."""
-    job = json.dumps({"format": "wiresum-sparse-job/1", "tables": job_tables(model, optimizer, kwargs)})
-    servers = Servers({name: each.detach() for name, each in tables_of(model).items()}, optimizer, group, **kwargs)
-    client = SparseClient(servers)
-    rows = shard_embeddings(model, job, optimizer=optimizer, optimizer_kwargs=kwargs, delay=delay, client=client)
-    return model, rows, servers
 
 
 def twins(mode: str = "sum") -> tuple[Model, Model]:
@@ -122,6 +101,8 @@ def under_ddp() -> None:
     stepped = torch.optim.Adagrad(list(tables_of(plain).values()), lr=0.05)
     _, rows, servers = sharded(other, torch.optim.Adagrad, {"lr": 0.05}, own)
     wrapped = [DistributedDataParallel(each, process_group=gloo) for each in (plain, other)]
+    with pytest.raises(SparseError, match=r"the model is a DistributedDataParallel.*call shard_embeddings before"):
+        job_tables(wrapped[0], torch.optim.Adagrad)
     dense = [torch.optim.SGD(each.dense.parameters(), lr=0.1) for each in (plain, other)]
     with rows:
         for batch in batches(weighted=False, seed=dist.get_rank()):
@@ -262,11 +243,30 @@ def test_weights_of_a_plain_model_are_loaded() -> None:
         torch.testing.assert_close(model(batch), plain(batch))
 
 
+def test_padding_rows_keep_their_value_and_never_train() -> None:
+    """Servers begin with zeros, so a padding row that is not zero comes from the module or from what was loaded."""
+    plain = Model()
+    model, rows, servers = sharded(Model(), torch.optim.SGD, {"lr": 0.1})
+    padding = {"single": torch.tensor([[3]]), "bag": torch.tensor([[0]])}
+    for each in servers.weights:
+        each.data.zero_()
+    with rows:
+        for value in (PADDING, -2.5):
+            assert model.single(padding["single"]).unique().tolist() == [value]
+            model(batches(weighted=False)[0]).sum().backward()
+            for state in (model.state_dict(), sharded_state_dict(model)):
+                for name, row in padding.items():
+                    assert state[f"{name}.weight"][row].unique().tolist() == [value]
+            plain.single.weight.data[3] = plain.bag.weight.data[0] = -2.5
+            model.load_state_dict(plain.state_dict())
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"bag.weight": torch.zeros(ROWS + 1, WIDTH)}, f"bag.weight: the table has {ROWS} rows of {WIDTH}"),
         ({"bag.optimizer_state": torch.zeros(ROWS, 1)}, "the state is not that of sgd"),
+        ({"bag.bias": torch.zeros(WIDTH)}, r"Unexpected key\(s\) in state_dict: \"bag.bias\""),
     ],
 )
 def test_what_does_not_fit_is_not_loaded(change: dict[str, torch.Tensor], words: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from sharded_model import OPTIMIZERS, ROWS, WIDTH, Model, batches, step
+from sharded_model import OPTIMIZERS, PADDING, ROWS, WIDTH, Model, batches, step
 from table_servers import Weights, table_servers
 from torch.nn.parallel import DistributedDataParallel
 from world import World
@@ -28,14 +28,14 @@ HOT = {
     "format": "wiresum-hot-map/1", "version": 1, "dim": WIDTH, "positions": 4,
     "rows": [[0, 5, 0, "A"], [1, 7, 1, "B"], [1, 9, 2, "A"], [2, 11, 3, "B"]],
 }  # fmt: skip
-PADDING = {"single": 3, "bag": 0}
+PADDING_ROWS = {"single": 3, "bag": 0}
 """As `sharded_model.Model` has it."""
 
 
 def everything(rows: Any) -> dict[str, Weights]:
-    """Weights and state of all rows; what servers have for padding is never looked up, and saved as zeros."""
+    """Weights and state of all rows; servers that have loaded no rows have drawn other padding rows."""
     stored = {name: rows.pull_stored(name, np.arange(ROWS)).numpy() for name in NAMES}
-    for name, row in PADDING.items():
+    for name, row in PADDING_ROWS.items():
         stored[name][row, :WIDTH] = 0
     return stored
 
@@ -44,6 +44,7 @@ def train(job: str, path: str, *, loads: bool) -> dict[str, Any]:
     """On a rank: trains and saves, or loads; then trains on. Dense parameters go with the rows."""
     torch.manual_seed(3)
     model = Model("sum")
+    model.single.weight.data[3] += dist.get_rank() + 10 * loads  # rank 0 or the load decides
     with shard_embeddings(model, job, optimizer=KIND, optimizer_kwargs=OPTIMIZERS[KIND]) as rows:
         wrapped = DistributedDataParallel(model)
         dense = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -97,6 +98,7 @@ def test_training_goes_on_bit_for_bit_with_other_servers_and_workers(networked: 
     first = run(networked, train_first, 1)
     assert first[0]["steps"] == BEFORE
     assert sum(rank["parts"]["bag"][0] for rank in first) == ROWS  # each rank saves its part alone
+    assert (first[2]["weights"]["single"][3] == PADDING).all()
     assert first[0]["stored"]["bag"].shape == (ROWS, 3 * WIDTH)
     again = run(networked, train_more, 3, hot=True, loads=BEFORE)
     with World(2, backend="gloo") as smaller:

@@ -14,7 +14,8 @@ from wiresum import _native
 from wiresum.errors import SparseError, WiresumError
 from wiresum.plan.tables import OptimizerName
 from wiresum.sparse.job import job_text
-from wiresum.torch.sparse.choice import Plain, chosen
+from wiresum.torch.sparse.choice import chosen
+from wiresum.torch.sparse.modules import Plain
 
 Optimizer = type[torch.optim.Optimizer] | str
 """A class of torch's, or a name, as `row-wise-adagrad` and `ftrl`, of which torch has none."""
@@ -52,11 +53,6 @@ def whole(optimizer: Mapping[str, Any]) -> dict[str, Any]:
     """
     complete: dict[str, Any] = json.loads(_native.whole_optimizer(json.dumps(dict(optimizer))))
     return complete
-
-
-def counts_steps(optimizer: Mapping[str, Any]) -> bool:
-    """Whether an optimizer's steps depend on how many there were before."""
-    return optimizer["name"] == "sparse-adam" or bool(optimizer.get("lr_decay"))
 
 
 def job_tables(

@@ -15,13 +15,37 @@ import torch
 from torch import nn
 from wiresum.errors import SparseError
 from wiresum.torch.sparse.jagged import Jagged
-from wiresum.torch.sparse.job import counts_steps
 from wiresum.torch.sparse.rows import Keys, Rows
 
 INDEX_TYPES = (torch.int64, torch.int32)
 """As PyTorch's own embeddings have them."""
 EXPORTED_AT_ONCE = 1 << 16
 """Rows of a table that are pulled together for a `state_dict`: some 4 MB of 16 values each."""
+
+
+Plain = nn.Embedding | nn.EmbeddingBag
+SAVED = ("weight", "optimizer_state", "steps")
+"""Entries of a table in a state, whether of a plain module or of a sharded one."""
+
+
+def own_attributes(plain: Plain) -> dict[str, Any]:
+    """Attributes that a module has besides those of every `nn.Module`."""
+    usual = vars(nn.Module())
+    return {name: value for name, value in vars(plain).items() if name not in usual}
+
+
+def padding_row(plain: Plain) -> torch.Tensor | None:
+    """Copy a module's padding row as float32; zeros for a weight without memory, None without such a row."""
+    if plain.padding_idx is None:
+        return None
+    if plain.weight.is_meta:
+        return torch.zeros(plain.embedding_dim)
+    return plain.weight.detach()[plain.padding_idx].float().cpu().clone()
+
+
+def counts_steps(optimizer: Mapping[str, Any]) -> bool:
+    """Whether an optimizer's steps depend on how many there were before."""
+    return optimizer["name"] == "sparse-adam" or bool(optimizer.get("lr_decay"))
 
 
 @dataclass(frozen=True)
@@ -52,32 +76,53 @@ class Span:
 class Sharded(nn.Module):
     """What both modules have in common.
 
+    It has all attributes of the plain module, and its `training`.
+
     Args:
         plain: the module in whose place it is.
         table: its table in the job's file.
         rows: of the model.
+        padding: values of the padding row, a float32 tensor [values]; None if there is no such row.
 
     Attributes:
         table: name of its table.
         num_embeddings: rows of the table.
         embedding_dim: values of a row.
-        padding_idx: a row that is zeros, and has no gradient; None if there is none.
+        padding_idx: row without a gradient, which keeps its value; None if there is no such row.
         dtype: of the rows that forward looks up, each value rounded to nearest; servers have float32.
         saves: what `state_dict` has instead of the plain module's weight, by name; None for that.
     """
 
+    num_embeddings: int
+    embedding_dim: int
+    padding_idx: int | None
+    table: str
+    dtype: torch.dtype
     saves: Callable[[Any], dict[str, Any]] | None = None
+    _optimizer: Mapping[str, Any]
+    _steps_before: int
+    _rows: Rows
+    _padding: torch.Tensor | None
 
-    def __init__(self, plain: nn.Embedding | nn.EmbeddingBag, table: Mapping[str, Any], rows: Rows) -> None:
+    def __init__(self, plain: Plain, table: Mapping[str, Any], rows: Rows, padding: torch.Tensor | None = None) -> None:
         super().__init__()
-        self.table: str = table["name"]
-        self._optimizer: Mapping[str, Any] = table["optimizer"]
-        self._steps_before: int = table.get("steps_before", 0)
-        self.num_embeddings = plain.num_embeddings
-        self.embedding_dim = plain.embedding_dim
-        self.padding_idx = plain.padding_idx
+        vars(self).update(own_attributes(plain))
+        self.training = plain.training
+        self.table = table["name"]
+        self._optimizer = table["optimizer"]
+        self._steps_before = table.get("steps_before", 0)
         self.dtype = plain.weight.dtype
         self._rows = rows
+        self._padding = padding
+
+    def __getattr__(self, name: str) -> Any:
+        """Explain to code that uses a plain module's weight why there is none."""
+        if name == "weight":
+            raise AttributeError(
+                f"table {self.table}: its rows live at servers, so the module has no weight; look rows up by calling "
+                "the module, or leave it out with names="
+            )
+        return super().__getattr__(name)
 
     @property
     def steps(self) -> int:
@@ -101,12 +146,26 @@ class Sharded(nn.Module):
         """
         keys, places = self._keys(input)
         pulled = self._rows.pull(self.table, self._pulled(keys)).to(self.dtype)
-        padding = keys.tolist().index(self.padding_idx) if self.padding_idx in keys.tolist() else None
-        if padding is not None or not len(keys):  # an input without elements still needs a row
-            zeros = pulled.new_zeros(1, self.embedding_dim)
-            before = padding or 0
-            pulled = torch.cat([pulled[:before], zeros, pulled[before:]])
+        padding = self._place_of_padding(keys)
+        if padding is not None:
+            row = self._padding_row().to(self.dtype)[None]
+            pulled = torch.cat([pulled[:padding], row, pulled[padding:]])
+        elif not len(keys):  # an input without elements still needs a row
+            pulled = torch.cat([pulled, pulled.new_zeros(1, self.embedding_dim)])
         return pulled.to(input.device), places, padding
+
+    def _place_of_padding(self, keys: torch.Tensor) -> int | None:
+        if self.padding_idx is None:
+            return None
+        places = (keys == self.padding_idx).nonzero()
+        return int(places[0]) if len(places) else None
+
+    def _padding_row(self) -> torch.Tensor:
+        """Return the padding row. After a load, only the rank that loaded the row has it, so the servers are asked."""
+        if self._padding is None:
+            stored = self._rows.pull_stored(self.table, np.array([self.padding_idx]))
+            self._padding = stored[0, : self.embedding_dim].clone()
+        return self._padding
 
     def _keys(self, input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if input.dtype not in INDEX_TYPES:
@@ -129,7 +188,7 @@ class Sharded(nn.Module):
         parts = [self._rows.pull_stored(self.table, piece.keys) for piece in span.pieces()]
         all_rows = torch.cat(parts) if parts else torch.empty(0, self._rows.stored[self.table])
         if self.padding_idx is not None and span.begin <= self.padding_idx < span.end:
-            all_rows[self.padding_idx - span.begin, : self.embedding_dim] = 0
+            all_rows[self.padding_idx - span.begin, : self.embedding_dim] = self._padding_row()
         return all_rows
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
@@ -144,7 +203,8 @@ class Sharded(nn.Module):
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *others: Any) -> None:
         """Puts this rank's part of the rows, of a plain module's state or of a sharded one; all ranks load."""
-        missing_keys, _, error_msgs = others[-3:]
+        missing_keys, unexpected_keys, error_msgs = others[-3:]
+        unexpected_keys += [key for key in state_dict if key.startswith(prefix) and key[len(prefix) :] not in SAVED]
         if f"{prefix}weight" not in state_dict:
             missing_keys.append(f"{prefix}weight")
         elif problem := self._load(state_dict, prefix):
@@ -166,6 +226,7 @@ class Sharded(nn.Module):
         for piece in span.pieces():
             values = torch.cat([part[piece.begin - span.begin : piece.end - span.begin] for part in parts], dim=1)
             self._rows.put(self.table, piece.keys, values.float())
+        self._padding = None
         return None
 
     def _tensors(self, state_dict: Mapping[str, Any], prefix: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -198,10 +259,8 @@ class ShardedEmbeddingBag(Sharded):
         include_last_offset: whether offsets end with the number of indices.
     """
 
-    def __init__(self, plain: nn.EmbeddingBag, table: Mapping[str, Any], rows: Rows) -> None:
-        super().__init__(plain, table, rows)
-        self.mode = plain.mode
-        self.include_last_offset = plain.include_last_offset
+    mode: str
+    include_last_offset: bool
 
     def forward(
         self,

@@ -13,8 +13,9 @@ from wiresum.errors import SparseError
 from wiresum.plan.incarnation import next_incarnation
 from wiresum.torch.settings import Settings
 from wiresum.torch.sparse import job as jobs
-from wiresum.torch.sparse.choice import Plain, chosen
-from wiresum.torch.sparse.modules import ShardedEmbedding, ShardedEmbeddingBag
+from wiresum.torch.sparse.choice import chosen, refuse
+from wiresum.torch.sparse.modules import Plain, Sharded, ShardedEmbedding, ShardedEmbeddingBag, padding_row
+from wiresum.torch.sparse.owners import outside_owner
 from wiresum.torch.sparse.rows import Client, Rows
 
 
@@ -32,7 +33,8 @@ def shard_embeddings(
 
     The update happens where a row lives, when backward is over: no optimizer of the program knows the rows. They are no
     parameters, so DDP and `model.parameters()` have the dense rest alone. Call it before DDP wraps the model. A module
-    begins with the rows that the job's servers have, whatever its weight was.
+    begins with the rows that the job's servers have, whatever its weight was. A padding row keeps the value that rank 0
+    has. A module with a property that a sharded one could not keep is refused, and the model stays as it was.
 
     Args:
         model: whose `nn.Embedding` and `nn.EmbeddingBag` modules are replaced.
@@ -57,21 +59,22 @@ def shard_embeddings(
         model = DistributedDataParallel(model)
     """
     modules = chosen(model, names)
+    refuse(*outside_owner(model, modules))
     job = job or _named()
     tables = jobs.check(job, modules, jobs.optimizer_of(optimizer, optimizer_kwargs))
     rows = Rows(client or _connected(job), delay)
-    sharded = {module: _sharded(module, tables[name], rows) for name, module in modules.items()}
+    paddings = _of_rank_0({name: padding_row(module) for name, module in modules.items()})
+    sharded: dict[nn.Module | None, nn.Module] = {
+        module: _sharded(module)(module, tables[name], rows, paddings[name]) for name, module in modules.items()
+    }
     for parent in list(model.modules()):
         for name, child in parent._modules.items():  # named_children() leaves repeated ones out
-            if child in sharded:
-                setattr(parent, name, sharded[child])
+            parent._modules[name] = sharded.get(child, child)
     return rows
 
 
-def _sharded(module: Plain, table: Mapping[str, Any], rows: Rows) -> nn.Module:
-    if isinstance(module, nn.EmbeddingBag):
-        return ShardedEmbeddingBag(module, table, rows)
-    return ShardedEmbedding(module, table, rows)
+def _sharded(module: Plain) -> type[Sharded]:
+    return ShardedEmbeddingBag if isinstance(module, nn.EmbeddingBag) else ShardedEmbedding
 
 
 def _named() -> Path:
@@ -85,8 +88,13 @@ def _connected(job: str | Path) -> Client:
     """A client of this rank. All ranks begin together, in an incarnation that rank 0 chooses."""
     from wiresum.sparse.client import SparseClient
 
-    if not dist.is_initialized():
-        return SparseClient.connect(job, 0, incarnation=next_incarnation())
-    chosen = [next_incarnation()]
-    dist.broadcast_object_list(chosen, src=0)
-    return SparseClient.connect(job, dist.get_rank(), incarnation=chosen[0])
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    return SparseClient.connect(job, rank, incarnation=_of_rank_0(next_incarnation()))
+
+
+def _of_rank_0(value: Any) -> Any:
+    """Return the value that rank 0 has, on every rank."""
+    values = [value]
+    if dist.is_initialized():
+        dist.broadcast_object_list(values, src=0)
+    return values[0]
