@@ -158,7 +158,7 @@ struct value_hash {
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    /* Of each stream all that count, and all that count next. */
+    /* All keys of each stream that count, and all that count next. */
     __uint(max_entries, 2 * MAX_STREAMS * RENEWALS * (1 << (32 - GENERATION_SHIFT)));
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, __u64);

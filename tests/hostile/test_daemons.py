@@ -30,9 +30,9 @@ HALF_SLOTS = 8192
 
 def _plan(file: Path, job: int = 1, **options: int) -> AggregationPlan:
     """A star of two workers, also in a file."""
-    made = on_loopback(plan(star(workers=2), Job(id=job, **options), PlanOptions(engine="udp")))
-    made.write(file)
-    return made
+    star_plan = on_loopback(plan(star(workers=2), Job(id=job, **options), PlanOptions(engine="udp")))
+    star_plan.write(file)
+    return star_plan
 
 
 @contextmanager
@@ -120,8 +120,8 @@ def test_admits_what_its_control_group_has_left(tmp_path: Path) -> None:
             assert [job["job"] for job in ask(control, "status")["jobs"]] == [1, 3]
 
 
-def _at(address: str, made: AggregationPlan) -> dict[str, object]:
+def _at(address: str, star_plan: AggregationPlan) -> dict[str, object]:
     """The plan as a daemon gets it that is at an address."""
-    nodes = [made.nodes[0].model_copy(update={"address": address})]
-    document: dict[str, object] = json.loads(made.model_copy(update={"nodes": nodes}).held_by(0).to_json())
+    nodes = [star_plan.nodes[0].model_copy(update={"address": address})]
+    document: dict[str, object] = json.loads(star_plan.model_copy(update={"nodes": nodes}).held_by(0).to_json())
     return document

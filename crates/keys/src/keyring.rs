@@ -346,7 +346,8 @@ mod tests {
         bytes.sort_unstable();
         bytes.dedup();
         assert_eq!(bytes.len(), 11);
-        assert_ne!(ring.value_hash(), other.value_hash());
+        let key = ring.association(1);
+        assert_ne!(ring.value_hashes().of(key), other.value_hashes().of(key));
         assert_ne!(ring.association(1), ring.association(2));
         assert_ne!(ring.association(1), other.association(1));
         let ages = [(1, 0, 0), (1, 1, 0), (1, 2, 0), (2, 1, 0), (1, 0, 1), (1, 1, 1), (1, 1, 2)];

@@ -210,8 +210,11 @@ fn pairs_that_pass(lanes: LaneType) -> (u32, u32) {
 fn the_check_misses_as_many_pairs_of_flipped_bits_as_the_specification_says() {
     assert_eq!(pairs_that_pass(LaneType::I32Le), (66, 4096));
     assert_eq!(pairs_that_pass(LaneType::I16Le), (34, 1024));
-    let words = include_str!("../../../spec/wire.md").split_whitespace().collect::<Vec<_>>().join(" ");
-    for said in ["66 of 4096 cases, about 1 in 64", "34 of 1024, about 1 in 32, with 16-bit lanes"] {
-        assert!(words.contains(said), "{said}");
+    let words =
+        include_str!("../../../spec/wire.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in
+        ["66 of 4096 cases, about 1 in 64", "34 of 1024, about 1 in 32, with 16-bit lanes"]
+    {
+        assert!(words.contains(sentence), "{sentence}");
     }
 }

@@ -30,7 +30,7 @@ pub struct XdpAggregator {
     pub(crate) kernel: Kernel,
     pub(crate) streams: Streams,
     pub(crate) keys: [JobKey; MAX_JOBS],
-    /// Of jobs whose values are proven.
+    /// Makes the keys of hashes, for each job whose values are proven.
     pub(crate) hashes: BTreeMap<JobId, ValueHashes>,
     /// By stream.
     pub(crate) groups: Vec<Option<Group>>,
@@ -263,9 +263,9 @@ impl XdpAggregator {
     fn forget_hashes(&self) -> Result<(), XdpError> {
         let used = (0..MAX_STREAMS).filter(|stream| self.streams.owner(*stream).is_some());
         let keys = used.flat_map(|stream| self.streams.directory.streams[stream].value_keys);
-        let known: BTreeSet<u64> = keys.flatten().collect();
+        let current: BTreeSet<u64> = keys.flatten().collect();
         let all = self.kernel.keys_of("value_hashes");
-        all.difference(&known).try_for_each(|key| self.kernel.remove("value_hashes", key))
+        all.difference(&current).try_for_each(|key| self.kernel.remove("value_hashes", key))
     }
 
     /// Ends the job's incarnation: every further packet of it is foreign.

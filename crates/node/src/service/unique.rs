@@ -36,11 +36,11 @@ impl<'de> Visitor<'de> for UniqueKeys {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        let mut known = BTreeSet::new();
+        let mut keys = BTreeSet::new();
         while let Some(key) = fields.next_key::<String>()? {
             fields.next_value_seed(Self)?;
-            if let Some(twice) = known.replace(key) {
-                return Err(A::Error::custom(format!("`{twice}` is given twice: keep one")));
+            if let Some(key) = keys.replace(key) {
+                return Err(A::Error::custom(format!("`{key}` is given twice: keep one")));
             }
         }
         Ok(())

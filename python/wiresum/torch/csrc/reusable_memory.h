@@ -34,7 +34,7 @@ class ReusableMemory : public std::enable_shared_from_this<ReusableMemory> {
     at::Tensor copy(const at::Tensor &tensor);
 
   private:
-    // Of the range, or `kNone`.
+    // Start of a part of the range, or `kNone`.
     uint64_t take(uint64_t bytes, End end);
     void give_back(uint64_t start, uint64_t bytes);
 

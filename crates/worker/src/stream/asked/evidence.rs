@@ -41,7 +41,7 @@ impl Asked {
     fn consider(&self, stream: &Stream, status: LastStatus, givers: u64) -> Evidence {
         let (node, fragment) = (stream.node, status.first.0);
         let sub_model = self.plan.streams.iter().find(|s| s.id() == stream.sub_model);
-        // Of what is done here, others may have gone on to later positions.
+        // Others may have gone on from positions that are done here.
         let is_done = status.first.since(stream.recovery.oldest()) < 0;
         if let Some(((position, child), sub_model)) = status.later.zip(sub_model)
             && !is_done
