@@ -17,7 +17,7 @@ mod secret;
 mod tag;
 
 pub use association::{Association, KeySource};
-pub use hash::{HASH_WORDS, ValueHash};
+pub use hash::{HASH_WORDS, ValueHash, ValueHashes};
 pub use keyring::{Keyring, KeyringError, SealingKey, Seat};
 pub use secret::Secret;
 pub use tag::{SeatKey, is_authentic};

@@ -56,9 +56,10 @@ impl CollectiveOutcome {
                 Failure::NotServed { .. } => Self::NotServed,
                 Failure::Mismatch { .. } => Self::Mismatch,
                 Failure::WorkerLost { .. } => Self::WorkerLost,
-                Failure::Missing { .. } | Failure::NoResult { .. } | Failure::Silent { .. } => {
-                    Self::TimedOut
-                }
+                Failure::Missing { .. }
+                | Failure::Overtaken { .. }
+                | Failure::NoResult { .. }
+                | Failure::Silent { .. } => Self::TimedOut,
                 _ => Self::Failed,
             },
             Err(_) => Self::Failed,

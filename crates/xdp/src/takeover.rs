@@ -53,6 +53,10 @@ impl XdpAggregator {
             kernel,
             streams,
             keys: [JobKey(0); MAX_JOBS],
+            hashes: plans
+                .iter()
+                .filter_map(|(plan, _)| Some((plan.job_id(), plan.value_hashes()?)))
+                .collect(),
             groups: (0..MAX_STREAMS).map(|_| None).collect(),
             mode: options.mode,
             links: estate.links,

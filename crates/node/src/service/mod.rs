@@ -4,6 +4,7 @@
 //! batches of datagrams: so no client, however slow, makes a datagram wait, and nothing of the server needs a lock.
 //! `docs/operating.md` describes the protocol.
 
+mod cgroup;
 mod limits;
 mod listener;
 mod metrics;
@@ -12,6 +13,7 @@ mod peer;
 mod quantity;
 mod reception;
 mod request;
+mod unique;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,7 +29,7 @@ use serde_json::Value;
 use crate::takeover::Successor;
 use listener::{ControlSocket, MetricsEndpoint};
 
-pub use limits::{Limits, Load, MAX_JOBS, Refusal, usual_memory};
+pub use limits::{Limits, Load, MAX_JOBS, Refusal, require_room, usual_memory};
 pub use metrics::exposition;
 pub use notify::notify_ready;
 pub use quantity::{parse_rate, parse_size};
@@ -57,10 +59,10 @@ pub fn reason(error: &io::Error) -> String {
 /// reading of a device at once.
 const MAX_DOCUMENT: u64 = 64 << 20;
 
-/// The text of a file of at most [`MAX_DOCUMENT`] bytes.
+/// The text of a file of at most [`MAX_DOCUMENT`] bytes. If it is JSON, each object has its keys once.
 ///
 /// # Errors
-/// Why it cannot be read, or that it is too large.
+/// Why it cannot be read, that it is too large, or which key it has twice.
 pub fn read_document(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let len = File::open(path)?.take(MAX_DOCUMENT + 1).read_to_string(&mut text)? as u64;
@@ -68,6 +70,8 @@ pub fn read_document(path: &Path) -> io::Result<String> {
         let problem = format!("has more than {} MiB", MAX_DOCUMENT >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
     }
+    let unique = unique::require_unique_keys(&text);
+    unique.map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
     Ok(text)
 }
 

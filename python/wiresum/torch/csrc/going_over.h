@@ -61,8 +61,10 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     void go_on_without(c10::intrusive_ptr<c10d::Backend> gloo);
     // Room for what a collective has to keep apart so that it may begin anew; null if there is none.
     ReplayMemory::Lease keep(uint64_t bytes) { return memory_.lease(bytes); }
-    // The same, with a tensor for it.
-    ReplayMemory::Loan lend_like(const at::Tensor &model) { return memory_.lend_like(model); }
+    // The same, with a tensor for it. The results of a collective that has ended stay for long.
+    ReplayMemory::Loan lend_like(const at::Tensor &model, ReusableMemory::End end) {
+        return memory_.lend_like(model, end);
+    }
     // The next collective is given to the network; whether what it needs to begin anew is kept.
     void note_begun(bool is_kept);
     // The next share is given to the network, which is its number. Shares end in one order, but before

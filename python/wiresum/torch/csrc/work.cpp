@@ -31,22 +31,28 @@ at::Tensor joined(const std::vector<at::Tensor> &tensors) {
     return tensors[0].detach().as_strided({static_cast<int64_t>(size_of(tensors).elements)}, {1});
 }
 
+at::Tensor room_for_all(const std::vector<at::Tensor> &tensors) {
+    return ReusableMemory::for_copies().empty({static_cast<int64_t>(size_of(tensors).elements)},
+                                              tensors[0].scalar_type());
+}
+
 } // namespace
 
 at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
     at::NoGradGuard no_grad;
     if (tensors.size() == 1) {
-        return tensors[0].contiguous();
+        return tensors[0].is_contiguous() ? tensors[0] : ReusableMemory::for_copies().copy(tensors[0]);
     }
     if (are_adjacent(tensors)) {
         return joined(tensors);
     }
-    std::vector<at::Tensor> flat;
-    flat.reserve(tensors.size());
+    at::Tensor flat = room_for_all(tensors);
+    int64_t offset = 0;
     for (const at::Tensor &tensor : tensors) {
-        flat.push_back(tensor.reshape(-1));
+        flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()).copy_(tensor);
+        offset += tensor.numel();
     }
-    return at::cat(flat);
+    return flat;
 }
 
 const char *title_of(wiresum_kind kind) {
@@ -112,7 +118,7 @@ at::Tensor contiguous_results(const std::vector<at::Tensor> &outputs) {
     if (outputs.size() > 1 && are_adjacent(outputs)) {
         return joined(outputs);
     }
-    return at::empty({static_cast<int64_t>(size_of(outputs).elements)}, outputs[0].options());
+    return room_for_all(outputs);
 }
 
 // Why Gloo has to do what the network left untouched on every rank; nothing where it did not.
@@ -156,7 +162,7 @@ NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
         const auto *part =
             static_cast<const char *>(source_.const_data_ptr()) + group_->ledger->rank * sink_.nbytes();
         if (overlap(source_, sink_) && sink_.const_data_ptr() != part) {
-            source_ = source_.clone();
+            source_ = ReusableMemory::for_copies().copy(source_);
         }
     }
     if (group_->going_over) {
@@ -170,7 +176,7 @@ void NetworkWork::set_apart() {
         kept_ = group_->going_over->keep(0);
         return;
     }
-    auto [apart, lease] = group_->going_over->lend_like(source_);
+    auto [apart, lease] = group_->going_over->lend_like(source_, ReusableMemory::End::Low);
     aside_ = std::move(apart);
     kept_ = std::move(lease);
 }
@@ -189,7 +195,7 @@ void NetworkWork::keep_own_share() {
         return;
     }
     if (overlap(source_, sink_)) {
-        source_ = source_.clone();
+        source_ = ReusableMemory::for_copies().copy(source_);
     }
     own.copy_(source_.view(-1));
 }
@@ -202,7 +208,7 @@ void NetworkWork::keep_own_part() {
         return;
     }
     if (overlap(source_, sink_)) {
-        source_ = source_.clone();
+        source_ = ReusableMemory::for_copies().copy(source_);
     }
     const int64_t length = sink_.numel();
     sink_.view(-1).copy_(source_.view(-1).narrow(0, group_->ledger->rank * length, length));
@@ -376,7 +382,8 @@ Ended NetworkWork::ended(Reason reason) const {
                 kept_};
     if (request_.kind == WIRESUM_ALL_REDUCE && kept_) {
         const int64_t elements = reason == Reason::Summed ? tail_.elements() : 0;
-        auto [tail, lease] = group_->going_over->lend_like(source_.view(-1).narrow(0, 0, elements));
+        const at::Tensor model = source_.view(-1).narrow(0, 0, elements);
+        auto [tail, lease] = group_->going_over->lend_like(model, ReusableMemory::End::High);
         if (lease && elements > 0) {
             tail_.gather(sink_, tail);
         }
@@ -392,7 +399,7 @@ at::Tensor &NetworkWork::scratch() {
         return aside_;
     }
     if (!takes_) {
-        sink_ = at::empty_like(source_);
+        sink_ = ReusableMemory::for_copies().empty(source_.sizes(), source_.scalar_type());
     }
     return sink_;
 }

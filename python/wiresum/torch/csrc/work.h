@@ -12,7 +12,7 @@
 namespace wiresum {
 
 // One contiguous tensor with the elements of all: the user's own memory where they lie there one behind the
-// other already.
+// other already, else a copy.
 at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors);
 
 // What profilers show of a collective.

@@ -81,7 +81,8 @@ pub fn kernel_failure(error: KernelError) -> Failure {
         | XdpError::Plan { .. }
         | XdpError::Place(_)
         | XdpError::SharedInterface(_) => Failure::Usage(message),
-        XdpError::UnknownJob(_)
+        XdpError::OutOfMemory { .. }
+        | XdpError::UnknownJob(_)
         | XdpError::UnknownPeer { .. }
         | XdpError::NotHeard(_)
         | XdpError::SlotBusy(_)
