@@ -11,11 +11,13 @@ import torch.distributed as dist
 from torch import nn
 from wiresum.errors import SparseError
 from wiresum.plan.incarnation import next_incarnation
+from wiresum.torch import extension
 from wiresum.torch.settings import Settings
 from wiresum.torch.sparse import job as jobs
 from wiresum.torch.sparse.choice import Plain, chosen
 from wiresum.torch.sparse.modules import ShardedEmbedding, ShardedEmbeddingBag
 from wiresum.torch.sparse.rows import Client, Rows
+from wiresum.torch.watch import Watch
 
 
 def shard_embeddings(
@@ -59,7 +61,8 @@ def shard_embeddings(
     modules = chosen(model, names)
     job = job or _named()
     tables = jobs.check(job, modules, jobs.optimizer_of(optimizer, optimizer_kwargs))
-    rows = Rows(client or _connected(job), delay)
+    carrier, watch = (client, None) if client is not None else _connected(job)
+    rows = Rows(carrier, delay, watch)
     sharded = {module: _sharded(module, tables[name], rows) for name, module in modules.items()}
     for parent in list(model.modules()):
         for name, child in parent._modules.items():  # named_children() leaves repeated ones out
@@ -81,12 +84,22 @@ def _named() -> Path:
     return job
 
 
-def _connected(job: str | Path) -> Client:
-    """A client of this rank. All ranks begin together, in an incarnation that rank 0 chooses."""
+def _connected(job: str | Path) -> tuple[Client, Watch | None]:
+    """A client of this rank, and its watch. All ranks begin together, in an incarnation that rank 0 chooses."""
     from wiresum.sparse.client import SparseClient
 
     if not dist.is_initialized():
-        return SparseClient.connect(job, 0, incarnation=next_incarnation())
+        return SparseClient.connect(job, 0, incarnation=next_incarnation()), None
     chosen = [next_incarnation()]
     dist.broadcast_object_list(chosen, src=0)
-    return SparseClient.connect(job, dist.get_rank(), incarnation=chosen[0])
+    client = SparseClient.connect(job, dist.get_rank(), incarnation=chosen[0])
+    return client, _watch(chosen[0])
+
+
+def _watch(incarnation: int) -> Watch:
+    """The ring of the ranks of a job."""
+    native = extension.load()
+    store = dist.PrefixStore(f"wiresum/sparse/{incarnation}", dist.distributed_c10d._get_default_store())
+    gloo = dist.ProcessGroupGloo(store, dist.get_rank(), dist.get_world_size())
+    misses_the_silent = Settings.from_environment().dead_after_s > 0
+    return Watch(gloo, native.Progress(), native.abort, misses_the_silent=misses_the_silent)
