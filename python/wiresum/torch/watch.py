@@ -78,8 +78,10 @@ class Watch:
 
     def leave(self) -> None:
         """Tells the others how far this rank has come. Harmless when repeated, and in a forked child."""
+        if self._is_forked():
+            return
         with self._lock:
-            if self._has_left or os.getpid() != self._process:
+            if self._has_left:
                 return
             self._has_left = True
         Watch.in_use.discard(self)
@@ -90,18 +92,24 @@ class Watch:
                 return
 
     def close(self) -> None:
-        """Leaves, and waits no more. Harmless when repeated."""
+        """Leaves, and waits no more. Harmless when repeated, and in a forked child."""
+        if self._is_forked():
+            return  # the threads of Gloo are the parent's, and would be waited for
         self.leave()
         self.progress.close()
         with self._lock:
             self._is_closing = True
             message, self._message = self._message, None
-        if message is not None and os.getpid() == self._process:
+        if message is not None:
             self._abort(message)
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(WORD_S)
-        self._gloo, self._sent = None, []  # whoever speaks to this rank is refused from now on
+        self._gloo, self._sent = None, []  # from now on the connections of this rank are closed
+        self._tell = lambda _stalled: False  # what it holds may hold this
+
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._process
 
     def _begin(self, name: str, run: Callable[[], None]) -> None:
         thread = threading.Thread(target=run, name=name, daemon=True)
@@ -160,9 +168,12 @@ class Watch:
 
     def _say(self, word: Word, listener: int) -> Work | None:
         """Sends a word, which arrives once the other rank listens; None if that rank is gone."""
+        gloo = self._gloo
+        if gloo is None:
+            return None
         try:
             tensor = torch.tensor(word)
-            work: Work = self._gloo.send([tensor], listener, 0)
+            work: Work = gloo.send([tensor], listener, 0)
         except RuntimeError as error:
             logger.debug("rank %d does not hear: %s", listener, error)
             return None
