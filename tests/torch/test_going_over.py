@@ -148,7 +148,7 @@ def ranks(size: int, pool: ThreadPoolExecutor, largest_share: int = NO_SHARES, *
         engine = Engine(largest_share=largest_share)
         backend = native.connected(
             inner, fallback, TIMEOUT, engine.capsule(), 1, 4, 4, False, lambda: inner, lambda: None, afterwards,
-            replay_bytes[0] if replay_bytes else None, print, print,
+            replay_bytes[0] if replay_bytes else None, print, print, native.Progress(), timedelta(0),
         )  # fmt: skip
         return Rank(rank, size, engine, backend)
 

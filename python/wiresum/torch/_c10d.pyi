@@ -29,6 +29,51 @@ class Ledger:
     def rows(self) -> list[tuple[str, str, str, str, int, int, int, int, int]]:
         """Return collective, element type, operation, reason, collectives, elements, bytes, rows, rows of all."""
 
+class Count:
+    """How far a rank is: the first collective that has not ended well, and the number of those submitted."""
+
+    @property
+    def ended(self) -> int: ...
+    @property
+    def begun(self) -> int: ...
+
+class Stalled:
+    """A collective that waits for ranks that have left, some of which said so."""
+
+    @property
+    def ranks(self) -> list[int]: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def collective(self) -> str: ...
+    @property
+    def was_told(self) -> bool: ...
+    @property
+    def is_message(self) -> bool: ...
+
+class Progress:
+    """The collectives of a group in the order of submission."""
+
+    def __init__(self) -> None: ...
+    def begin(self) -> int:
+        """Return the number of the next collective, a round of tables."""
+
+    def end(self, number: int, is_well: bool) -> None: ...
+    def count(self) -> Count: ...
+    def note_absence(self, rank: int, ended: int, begun: int) -> None:
+        """Note that a rank has left after this count."""
+
+    def note_lost(self, rank: int, is_lost: bool) -> None:
+        """Note that a rank has left without a word; unless `is_lost`, this ends no collective."""
+
+    def forget_absences(self, ranks: list[int]) -> None:
+        """Note that the others go on without these ranks."""
+
+    def await_stalled(self) -> Stalled | None:
+        """Wait for a collective that cannot end without ranks that have left; None once closed."""
+
+    def close(self) -> None: ...
+
 class Crossing:
     """A group's ways out of the network and back, which all ranks go together."""
 
@@ -118,7 +163,8 @@ def connected(
     replay_bytes: int | None,
     remake: Callable[[Sequence[int]], WiresumBackend],
     split: Callable[[Store, Sequence[int], timedelta, str], WiresumBackend],
-    loss_known_after: timedelta = ...,
+    progress: Progress,
+    loss_known_after: timedelta,
 ) -> WiresumBackend:
     """Make the backend of a group that sums in the network, and by `afterwards` where it may go on without it.
 
@@ -133,8 +179,11 @@ def unconnected(
     timeout: timedelta,
     why: str,
     open_gloo: Callable[[str], ProcessGroupGloo],
+    close: Callable[[], None],
     remake: Callable[[Sequence[int]], WiresumBackend],
     split: Callable[[Store, Sequence[int], timedelta, str], WiresumBackend],
+    progress: Progress,
+    loss_known_after: timedelta,
 ) -> WiresumBackend:
     """Make the backend of a group that uses Gloo alone."""
 

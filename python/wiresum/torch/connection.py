@@ -112,10 +112,14 @@ class Connection:
         self._replay = replay
         replay.start()
 
+    @property
+    def replay(self) -> Replay | None:
+        """Who has the ranks leave the network together, and go back; None if nobody does."""
+        return self._replay
+
     def watch_by(self, watch: Watch) -> None:
-        """Names who notices a dead rank, where no server does; it begins now, and ends with this."""
+        """Names the watch that tells the other ranks when this one leaves; the watch ends with this."""
         self._watch = watch
-        watch.start()
 
     def interface_of(self, engine: Engine) -> object:
         """The capsule of an engine, which lives as long as this, as the backend uses what is in it."""
@@ -148,7 +152,7 @@ class Connection:
 
     def close(self) -> None:
         """Leaves the job and logs what was summed. Harmless when repeated."""
-        for thread in (self._replay, self._watch):
+        for thread in (self._watch, self._replay):  # the other ranks are told first
             if thread is not None:
                 thread.close()
         with self._closing:

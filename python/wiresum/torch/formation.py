@@ -18,7 +18,7 @@ from wiresum.errors import WiresumError
 from wiresum.plan.choices import lane_bytes
 from wiresum.torch.bootstrap import Meeting
 from wiresum.torch.connection import Claim, Connection
-from wiresum.torch.losses import names
+from wiresum.torch.losses import absence, names
 from wiresum.torch.replay import Replay
 from wiresum.torch.seats import Seating
 from wiresum.torch.settings import Settings
@@ -27,8 +27,7 @@ from wiresum.torch.watch import Watch
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import GroupName
 
-    from wiresum.plan.aggregation_plan import AggregationPlan
-    from wiresum.torch._c10d import WiresumBackend
+    from wiresum.torch._c10d import Stalled, WiresumBackend
 
 logger = logging.getLogger("wiresum.torch")
 
@@ -36,6 +35,8 @@ MOST_NAMED = 8
 """Ranks that a line in the log names."""
 LOSS_TOLD_S = 1.0
 """Seconds beyond WIRESUM_DEAD_AFTER for a rank to learn of another one's loss: of heartbeats, and of looking."""
+ABSENCE_TOLD_S = 3.0
+"""Seconds for a rank to learn that another one has left: `kGrace` of `csrc/progress.h`, and the way around a ring."""
 
 
 @dataclass(frozen=True)
@@ -163,14 +164,19 @@ class Formation:
         if self.members.rank == 0:
             who = self.members.title or f"group '{self.members.group}'"
             logger.log(level, "%s uses Gloo for everything: %s", who, why_not)
+        watch = self._watch()
         backend: WiresumBackend = self.tools.native.unconnected(
             inner=self._gloo("gloo"),
             timeout=self.members.timeout,
             why=why_not,
             open_gloo=self._gloo,
+            close=watch.close,
             remake=remake,
             split=self._split,
+            progress=watch.progress,
+            loss_known_after=timedelta(seconds=ABSENCE_TOLD_S),
         )
+        watch.start(partial(_end, backend.lose))
         return backend
 
     def _connected(
@@ -179,6 +185,8 @@ class Formation:
         assert meeting.plan is not None  # without one there is no connection
         settings, job = self.tools.settings, meeting.plan.job
         tells_losses = meeting.replays and settings.dead_after_s > 0
+        watch = self._watch()
+        connection.watch_by(watch)
         backend: WiresumBackend = self.tools.native.connected(
             inner=self._gloo("gloo"),
             fallback=self._gloo("not_finite"),
@@ -195,22 +203,22 @@ class Formation:
             replay_bytes=settings.replay_bytes if meeting.replays else None,
             remake=remake,
             split=self._split,
-            loss_known_after=timedelta(seconds=settings.dead_after_s + LOSS_TOLD_S if tells_losses else 0),
+            progress=watch.progress,
+            loss_known_after=timedelta(
+                seconds=max(ABSENCE_TOLD_S, settings.dead_after_s + LOSS_TOLD_S if tells_losses else 0)
+            ),
         )
         connection.keep_books(backend.ledger)
         connection.follow(backend.leave)
         if meeting.replays:
             assert backend.crossing is not None  # it has a group for afterwards
             connection.replay_by(Replay(self.store, meeting, connection, backend.crossing))
-        if settings.dead_after_s > 0 and self._is_unwatched(meeting.plan):
-            tell = partial(_lose, backend.lose, connection, meeting)
-            connection.watch_by(Watch(self._gloo("watch"), tell, self.tools.native.abort))
+        watch.start(partial(_end_or_go_on, backend.lose, connection, meeting))
         return backend
 
-    def _is_unwatched(self, plan: AggregationPlan) -> bool:
-        """Whether no server watches ranks, and there are others to be watched."""
-        by_nobody = plan.fabric is not None or self.tools.settings.turns is not None
-        return by_nobody and self.members.size > 1
+    def _watch(self) -> Watch:
+        native, misses_the_silent = self.tools.native, self.tools.settings.dead_after_s > 0
+        return Watch(self._gloo("watch"), native.Progress(), native.abort, misses_the_silent=misses_the_silent)
 
     def _gloo(self, prefix: str) -> ProcessGroupGloo:
         """A Gloo group as PyTorch itself would make it."""
@@ -222,13 +230,25 @@ class Formation:
         return gloo
 
 
-def _lose(lose: Callable[[str], None], connection: Connection, meeting: Meeting, rank: int) -> None:
-    """Ends the job of a rank that is dead."""
+def _end(lose: Callable[[str], None], stalled: Stalled) -> bool:
+    """Ends what Gloo has of a group that ranks have left."""
+    lose(absence(stalled, lambda _rank: ""))
+    return False
+
+
+def _end_or_go_on(lose: Callable[[str], None], connection: Connection, meeting: Meeting, stalled: Stalled) -> bool:
+    """Ends the job that ranks have left, or has the others go on; returns whether they do."""
     assert meeting.plan is not None  # there is a connection
-    worker = meeting.plan.workers[meeting.seats[rank]]
-    why = f"worker {worker.name} (rank {rank}) is lost: its process has ended; look at its output"
+    workers, seats = meeting.plan.workers, meeting.seats
+    why = absence(stalled, lambda rank: workers[seats[rank]].name)
+    if meeting.outlives and connection.replay is not None:
+        connection.replay.miss(stalled.ranks, why)
+        return True
     lose(why)
     connection.engine.stop(why)
+    if connection.replay is not None:
+        connection.replay.close()  # the ranks cannot come back to the network without those that have left
+    return False
 
 
 def store_of_this_life(store: Store, members: Members) -> Store:

@@ -11,6 +11,7 @@ import json
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,7 @@ class Replay:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="wiresum-replay", daemon=True)
         self.left = self.returned = self._life = 0
+        self._missed: dict[int, str] = {}
         self.ranks = list(range(meeting.size))
 
     @property
@@ -77,6 +79,10 @@ class Replay:
     def _leads(self) -> bool:
         """Whether this rank does what one of them has to do for all."""
         return self._meeting.rank == self.ranks[0]
+
+    def miss(self, ranks: Sequence[int], why: str) -> None:
+        """Has the others go on without ranks that have left."""
+        self._missed |= dict.fromkeys(ranks, why)
 
     def start(self) -> None:
         """Begins to look."""
@@ -136,7 +142,10 @@ class Replay:
         """What the first rank has said that has lost its node, or another rank; None while none has."""
         engine, rank = self._connection.engine, self._meeting.rank
         own = None
-        if self._meeting.outlives and (lost := engine.lost()) is not None:
+        missed = tuple(sorted(rank for rank in self._missed if rank in self.ranks))
+        if missed:
+            own = Departure(self._missed[missed[0]], missed)
+        elif self._meeting.outlives and (lost := engine.lost()) is not None:
             own = Departure(lost[1], (lost[0],))
         elif (gone := engine.gone()) is not None:
             own = Departure(f"rank {rank}: {gone}")

@@ -209,7 +209,8 @@ SETTINGS: tuple[Setting, ...] = (
         "WIRESUM_DEAD_AFTER", "dead_after_s", "`0` or a number of seconds from 0.5 to 3600",
         f"{DEFAULT_DEAD_AFTER_S:g}",
         "How long nothing may be heard of this rank's process before all others end the job with `WorkerLostError`; "
-        "`0`: only timeouts tell. Where switches sum, and in turns, its end is noticed at once, and silence is not.",
+        "`0`: only timeouts tell, and ranks that say they leave. The end of a process is noticed after a second. Where "
+        "switches sum, and in turns, silence is not noticed.",
         _dead_after,
     ),
     Setting(

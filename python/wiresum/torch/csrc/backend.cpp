@@ -24,14 +24,15 @@ ReplayMemory memory_of(const Network &network) {
                  : ReplayMemory(INT64_MAX, kEndedBytes, "");
 }
 
-std::shared_ptr<GroupContext> context_for(c10::intrusive_ptr<c10d::Backend> inner,
+std::shared_ptr<GroupContext> context_for(c10::intrusive_ptr<c10d::Backend> inner, const Watching &watching,
                                           const std::optional<Network> &network, std::string no_network) {
     auto group = std::make_shared<GroupContext>();
+    group->progress = watching.progress;
+    group->loss_known_after = watching.loss_known_after;
     group->ledger = Ledger::open(inner->getRank(), inner->getSize(), std::move(no_network));
     group->set_groups({std::move(inner), network ? network->fallback : nullptr, nullptr});
     if (network && network->afterwards) {
         group->going_over = std::make_shared<GoingOver>(network->afterwards, memory_of(*network));
-        group->loss_known_after = network->loss_known_after;
     }
     return group;
 }
@@ -43,12 +44,16 @@ int64_t share_limit(const std::optional<Network> &network) {
 }
 
 // In a group of Gloo's own, which is made when the ranks first need it.
-Submissions::Agree agreeing_by(const WiresumBackend::OpenGloo &open_gloo) {
+Submissions::Agree agreeing_by(const WiresumBackend::OpenGloo &open_gloo,
+                               const std::shared_ptr<GroupContext> &group) {
     if (!open_gloo) {
         return nullptr;
     }
-    return [open_gloo, gloo = c10::intrusive_ptr<c10d::Backend>()](uint64_t own) mutable {
-        gloo = open_gloo("callbacks");
+    return [open_gloo, group = std::weak_ptr(group)](uint64_t own) {
+        const auto gloo = open_gloo("callbacks");
+        if (const auto context = group.lock()) {
+            context->add_gloo(gloo);
+        }
         Tensors numbers{at::tensor(static_cast<int64_t>(own))};
         c10d::AllreduceOptions options;
         options.reduceOp = c10d::ReduceOp(c10d::ReduceOp::MAX);
@@ -116,15 +121,16 @@ bool are_as_long(const Tensors &tensors, const Tensors &others) {
 } // namespace
 
 WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                               std::optional<Network> network, std::string no_network, OpenGloo open_gloo,
-                               Remake remake, Split split)
+                               Watching watching, std::optional<Network> network, std::string no_network,
+                               OpenGloo open_gloo, Remake remake, Split split)
     : Backend(inner->getRank(), inner->getSize()), network_(std::move(network)),
-      open_gloo_(std::move(open_gloo)), remake_(std::move(remake)), split_(std::move(split)),
-      largest_share_(share_limit(network_)), packs_(network_ && network_->engine->packs != 0),
+      close_(std::move(watching.close)), open_gloo_(std::move(open_gloo)), remake_(std::move(remake)),
+      split_(std::move(split)), largest_share_(share_limit(network_)),
+      packs_(network_ && network_->engine->packs != 0),
       exact_bytes_(network_ ? network_->engine->exact_bytes : 0),
-      group_(context_for(std::move(inner), network_, std::move(no_network))), timeout_(timeout),
-      submissions_(
-          std::make_shared<Submissions>(network_ ? network_->engine : nullptr, agreeing_by(open_gloo_))) {
+      group_(context_for(std::move(inner), watching, network_, std::move(no_network))), timeout_(timeout),
+      submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr,
+                                                 agreeing_by(open_gloo_, group_))) {
     group_->submissions = submissions_;
     TaskPool::instance();
     init();
@@ -356,7 +362,13 @@ WorkPtr WiresumBackend::delegate(const Delegate &to_gloo, const char *collective
     if (const GroupContext::Loss loss = group_->loss(); loss.is_final) {
         throw lost_in_gloo(collective, loss);
     }
-    return c10::make_intrusive<DelegatedWork>(in_turn(to_gloo), reason, group_, collective);
+    const uint64_t number = group_->progress->begin(collective);
+    try {
+        return c10::make_intrusive<DelegatedWork>(in_turn(to_gloo), reason, group_, collective, number);
+    } catch (...) {
+        group_->progress->end(number, false);
+        throw;
+    }
 }
 
 WorkPtr WiresumBackend::in_turn(const Delegate &to_gloo) {
@@ -370,7 +382,8 @@ WorkPtr WiresumBackend::delegate_message(const Delegate &to_gloo, const char *wh
     if (const GroupContext::Loss loss = group_->loss(); loss.is_final) {
         throw lost_in_gloo(what, loss);
     }
-    return c10::make_intrusive<DelegatedWork>(to_gloo(), Reason::Collective, group_, what);
+    return c10::make_intrusive<DelegatedWork>(to_gloo(), Reason::Collective, group_, what,
+                                              Progress::kMessage);
 }
 
 WorkPtr WiresumBackend::count_and_delegate(const Delegate &to_gloo, const char *collective,
@@ -409,12 +422,12 @@ WorkPtr WiresumBackend::carry(Request request, bool is_share) {
     std::lock_guard lock(order_);
     if (!request.inputs.empty() && request.inputs[0].is_cuda()) {
         staging_->raise_failure();
-        request.sequence = asked_++;
+        request.sequence = group_->progress->begin(request.collective);
         auto staged = c10::make_intrusive<StagedWork>(staging_, std::move(request), getRank(), make);
         StagedWork::start(staged, submissions_);
         return staged;
     }
-    request.sequence = asked_++;
+    request.sequence = group_->progress->begin(request.collective);
     const auto work = make(std::move(request));
     submissions_->fill(submissions_->reserve(), work);
     return work;
@@ -427,8 +440,9 @@ WorkPtr WiresumBackend::sum_rows(Request request) {
     std::lock_guard lock(order_);
     if (!rows_) {
         rows_ = std::make_shared<RowChannel>(RowChannel{open_gloo_("rows"), ability(), submissions_});
+        group_->add_gloo(rows_->gloo);
     }
-    request.sequence = asked_++;
+    request.sequence = group_->progress->begin(request.collective);
     auto work = c10::make_intrusive<SparseWork>(group_, rows_, std::move(request));
     SparseWork::start(work);
     return work;
@@ -500,14 +514,26 @@ WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
 }
 
 void WiresumBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
-    count_delegated("monitored_barrier", {});
-    inner()->monitoredBarrier(options, wait_all_ranks);
+    constexpr const char *kName = "monitored_barrier";
+    count_delegated(kName, {});
+    const uint64_t number = group_->progress->begin(kName);
+    try {
+        inner()->monitoredBarrier(options, wait_all_ranks);
+    } catch (...) {
+        group_->progress->end(number, false);
+        if (const GroupContext::Loss loss = group_->loss(); loss.is_final) {
+            throw lost_in_gloo(kName, loss);
+        }
+        group_->note_broken_gloo();
+        throw;
+    }
+    group_->progress->end(number, true);
 }
 
 // --- The group itself
 // ------------------------------------------------------------------------------------------------
 
-uint64_t WiresumBackend::getSequenceNumberForGroup() { return asked_ + inner()->getSequenceNumberForGroup(); }
+uint64_t WiresumBackend::getSequenceNumberForGroup() { return group_->progress->count().begun; }
 
 void WiresumBackend::setTimeout(std::chrono::milliseconds timeout) {
     timeout_ = timeout;
@@ -540,11 +566,17 @@ void WiresumBackend::shutdown() {
 }
 
 void WiresumBackend::close() {
-    if (!network_ || is_closed_.exchange(true)) {
+    if (is_closed_.exchange(true)) {
         return;
     }
-    submissions_->close();
-    network_->close();
+    // A rank takes leave first: what `close` ends here has not ended well.
+    group_->progress->close();
+    if (network_) {
+        submissions_->close();
+    }
+    if (close_) {
+        close_();
+    }
 }
 
 std::function<void()> WiresumBackend::leave() const {
@@ -578,6 +610,7 @@ c10::intrusive_ptr<c10d::Backend> WiresumBackend::merge(const c10::intrusive_ptr
                                                         const c10::intrusive_ptr<Options> &options,
                                                         const int &rank, const int &size) {
     return c10::make_intrusive<WiresumBackend>(inner()->merge(store, options, rank, size), timeout_.load(),
+                                               Watching{std::make_shared<Progress>(), {}, nullptr},
                                                std::nullopt, "it was merged from other groups", nullptr,
                                                nullptr, nullptr);
 }

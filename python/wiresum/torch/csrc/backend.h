@@ -33,11 +33,17 @@ struct Network {
     bool copies;
     // Sums when the job has left the network; null where it may not.
     c10::intrusive_ptr<c10d::Backend> afterwards;
-    // WIRESUM_DEAD_AFTER, and what it takes to tell; zero where nobody is told who is lost.
-    std::chrono::milliseconds loss_known_after;
     // WIRESUM_REPLAY: bytes that may be kept for that; none where another setting has the job leave.
     std::optional<uint64_t> replay_bytes;
-    // Closes the engine, which ends every open collective first. Called once, without Python's lock.
+};
+
+// How a group takes leave, and learns that another rank has left.
+struct Watching {
+    std::shared_ptr<Progress> progress;
+    // Time until the ranks know that one of them is lost; zero if nobody tells them.
+    std::chrono::milliseconds loss_known_after{0};
+    // Takes leave of the other ranks. Closes the engine, if there is one, which ends every open collective
+    // first. Called once, without Python's lock.
     std::function<void()> close;
 };
 
@@ -81,8 +87,8 @@ class WiresumBackend final : public c10d::Backend {
 
     // A group without a network says why in `no_network`.
     WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                   std::optional<Network> network, std::string no_network, OpenGloo open_gloo, Remake remake,
-                   Split split);
+                   Watching watching, std::optional<Network> network, std::string no_network,
+                   OpenGloo open_gloo, Remake remake, Split split);
     ~WiresumBackend() override;
 
     const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
@@ -210,6 +216,7 @@ class WiresumBackend final : public c10d::Backend {
     void close();
 
     const std::optional<Network> network_;
+    const std::function<void()> close_;
     const OpenGloo open_gloo_;
     const Remake remake_;
     const Split split_;
@@ -221,7 +228,6 @@ class WiresumBackend final : public c10d::Backend {
 
     // Asking in one order on every rank needs one request at a time.
     std::mutex order_;
-    std::atomic<uint64_t> asked_{0};
     std::atomic<uint32_t> packed_{0}; // sums of 8 bits, each of which has a seed of its own
     const std::shared_ptr<Submissions> submissions_;
     const std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();

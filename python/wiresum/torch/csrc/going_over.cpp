@@ -201,6 +201,15 @@ void GoingOver::post(Task task) {
     });
 }
 
+void GoingOver::abort() {
+    c10::intrusive_ptr<c10d::Backend> gloo;
+    {
+        std::lock_guard lock(mutex_);
+        gloo = gloo_;
+    }
+    gloo->abort();
+}
+
 void GoingOver::await() {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [this] { return tasks_ == 0; });

@@ -82,6 +82,8 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     void leave(std::function<void(uint64_t)> task);
     // As `leave` for a rank that has no collective under way, and may have none any more.
     void leave();
+    // A rank is lost for good: what Gloo has ends now.
+    void abort();
     // Returns when all that was left is done.
     void await();
     // Returns when the ranks have met; throws what has kept them from it.

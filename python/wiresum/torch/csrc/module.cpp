@@ -108,28 +108,27 @@ connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_p
           std::chrono::milliseconds timeout, const py::capsule &engine, int64_t min_elements,
           int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_gloo, py::object close,
           const c10::intrusive_ptr<c10d::Backend> &afterwards, std::optional<uint64_t> replay_bytes,
-          py::object remake, py::object split, std::chrono::milliseconds loss_known_after) {
+          py::object remake, py::object split, const std::shared_ptr<Progress> &progress,
+          std::chrono::milliseconds loss_known_after) {
     const LaneBytes bytes{lane_bytes, narrow_lane_bytes};
-    Network network{engine_in(engine),
-                    fallback,
-                    min_elements,
-                    bytes,
-                    copies,
-                    afterwards,
-                    loss_known_after,
-                    replay_bytes,
-                    closing(std::move(close))};
-    return c10::make_intrusive<WiresumBackend>(
-        inner, timeout, std::move(network), std::string(), making<std::string>(std::move(open_gloo)),
-        making<std::vector<int64_t>>(std::move(remake)), splitting(std::move(split)));
+    Network network{engine_in(engine), fallback, min_elements, bytes, copies, afterwards, replay_bytes};
+    Watching watching{progress, loss_known_after, closing(std::move(close))};
+    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(watching), std::move(network),
+                                               std::string(), making<std::string>(std::move(open_gloo)),
+                                               making<std::vector<int64_t>>(std::move(remake)),
+                                               splitting(std::move(split)));
 }
 
 c10::intrusive_ptr<c10d::Backend> unconnected(const c10::intrusive_ptr<c10d::Backend> &inner,
                                               std::chrono::milliseconds timeout, std::string why,
-                                              py::object open_gloo, py::object remake, py::object split) {
-    return c10::make_intrusive<WiresumBackend>(
-        inner, timeout, std::nullopt, std::move(why), making<std::string>(std::move(open_gloo)),
-        making<std::vector<int64_t>>(std::move(remake)), splitting(std::move(split)));
+                                              py::object open_gloo, py::object close, py::object remake,
+                                              py::object split, const std::shared_ptr<Progress> &progress,
+                                              std::chrono::milliseconds loss_known_after) {
+    Watching watching{progress, loss_known_after, closing(std::move(close))};
+    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(watching), std::nullopt,
+                                               std::move(why), making<std::string>(std::move(open_gloo)),
+                                               making<std::vector<int64_t>>(std::move(remake)),
+                                               splitting(std::move(split)));
 }
 
 c10::intrusive_ptr<c10d::Backend> reconfigurable(int rank, int size, std::chrono::milliseconds timeout,
@@ -166,6 +165,14 @@ void go_on_without(Crossing &crossing, std::vector<int> ranks, std::string lost,
     const int size = crossing.group->ledger->size;
     auto remaining = std::make_shared<const Remaining>(Remaining{std::move(ranks), size, std::move(lost)});
     crossing.go_on_without(std::move(remaining), inner, fallback, afterwards);
+}
+
+void note_absence(Progress &progress, int rank, uint64_t ended, uint64_t begun) {
+    progress.note_absence(rank, {ended, begun});
+}
+
+void note_lost(Progress &progress, int rank, bool is_lost) {
+    progress.note_absence(rank, Progress::kUnknown, is_lost);
 }
 
 c10::intrusive_ptr<c10d::Work> all_reduce_int8(WiresumBackend &backend, const at::Tensor &tensor,
@@ -227,6 +234,31 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("errors", &Ledger::errors)
         .def("rows", &rows_of);
 
+    py::class_<Progress::Count>(module, "Count")
+        .def_readonly("ended", &Progress::Count::ended)
+        .def_readonly("begun", &Progress::Count::begun);
+
+    py::class_<Stalled>(module, "Stalled")
+        .def_readonly("ranks", &Stalled::ranks)
+        .def_readonly("number", &Stalled::number)
+        .def_readonly("collective", &Stalled::collective)
+        .def_property_readonly("is_message",
+                               [](const Stalled &stalled) { return stalled.number == Progress::kMessage; })
+        .def_readonly("was_told", &Stalled::was_told);
+
+    using Unlocked = py::call_guard<py::gil_scoped_release>;
+    py::class_<Progress, std::shared_ptr<Progress>>(module, "Progress")
+        .def(py::init())
+        .def(
+            "begin", [](Progress &progress) { return progress.begin("round"); }, Unlocked())
+        .def("end", &Progress::end, py::arg("number"), py::arg("is_well"), Unlocked())
+        .def("count", &Progress::count, Unlocked())
+        .def("note_absence", &note_absence, py::arg("rank"), py::arg("ended"), py::arg("begun"), Unlocked())
+        .def("note_lost", &note_lost, py::arg("rank"), py::arg("is_lost"), Unlocked())
+        .def("forget_absences", &Progress::forget_absences, py::arg("ranks"), Unlocked())
+        .def("await_stalled", &Progress::await_stalled, Unlocked())
+        .def("close", &Progress::close, Unlocked());
+
     py::class_<Crossing, std::shared_ptr<Crossing>>(module, "Crossing")
         .def("go_on_without", &go_on_without, py::arg("ranks"), py::arg("lost"), py::arg("inner"),
              py::arg("fallback"), py::arg("afterwards"), py::call_guard<py::gil_scoped_release>())
@@ -267,9 +299,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
                py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"),
                py::arg("narrow_lane_bytes"), py::arg("copies"), py::arg("open_gloo"), py::arg("close"),
                py::arg("afterwards"), py::arg("replay_bytes"), py::arg("remake"), py::arg("split"),
-               py::arg("loss_known_after") = std::chrono::milliseconds(0));
+               py::arg("progress"), py::arg("loss_known_after"));
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
-               py::arg("open_gloo"), py::arg("remake"), py::arg("split"));
+               py::arg("open_gloo"), py::arg("close"), py::arg("remake"), py::arg("split"),
+               py::arg("progress"), py::arg("loss_known_after"));
     module.def("reconfigurable", &reconfigurable, py::arg("rank"), py::arg("size"), py::arg("timeout"),
                py::arg("handle"), py::arg("meet"));
     module.def("ledgers", &Ledger::all);

@@ -76,18 +76,46 @@ Amount size_of(const std::vector<at::Tensor> &tensors) {
 void GroupContext::note_loss(std::string text, bool is_final) {
     std::lock_guard lock(mutex_);
     loss_ = {loss_.count + 1, std::move(text), is_final};
+    is_gloo_broken_ = false; // the others go on in other groups
     changed_.notify_all();
 }
 
 void GroupContext::lose(const std::string &why) {
     note_loss(why, true);
-    groups().inner->abort();
+    const Groups groups = this->groups();
+    groups.inner->abort();
+    if (groups.fallback) {
+        groups.fallback->abort();
+    }
+    if (going_over) {
+        going_over->abort();
+    }
+    std::vector<c10::intrusive_ptr<c10d::Backend>> more;
+    {
+        std::lock_guard lock(mutex_);
+        more = more_gloo_;
+    }
+    for (const auto &gloo : more) {
+        gloo->abort();
+    }
 }
 
-std::optional<GroupContext::Loss> GroupContext::loss_since(uint64_t count, bool awaits) const {
+void GroupContext::add_gloo(c10::intrusive_ptr<c10d::Backend> gloo) {
+    const bool is_late = loss().is_final;
+    if (is_late) {
+        gloo->abort();
+    }
+    std::lock_guard lock(mutex_);
+    more_gloo_.push_back(std::move(gloo));
+}
+
+std::optional<GroupContext::Loss> GroupContext::loss_since(uint64_t count, bool awaits) {
     std::unique_lock lock(mutex_);
-    const auto limit = awaits ? loss_known_after : std::chrono::milliseconds(0);
+    const auto limit = awaits && !is_gloo_broken_ ? loss_known_after : std::chrono::milliseconds(0);
     const bool is_there = changed_.wait_for(lock, limit, [this, count] { return loss_.count > count; });
+    if (awaits && !is_there) {
+        note_broken_gloo();
+    }
     return is_there ? std::optional(loss_) : std::nullopt;
 }
 
@@ -126,6 +154,9 @@ void PendingWork::tell(Reason reason, std::exception_ptr error) {
         std::lock_guard lock(mutex_);
         reason_ = reason;
         release();
+    }
+    if (!request_.is_part) {
+        group_->progress->end(request_.sequence, !error);
     }
     finish(error);
 }
@@ -180,6 +211,21 @@ bool PendingWork::wait(std::chrono::milliseconds timeout) {
     return true;
 }
 
+std::exception_ptr PendingWork::failure(wiresum_outcome outcome, const std::string &message) const {
+    const bool may_be_of_loss = outcome == WIRESUM_FAILED || outcome == WIRESUM_TIMED_OUT;
+    if (const GroupContext::Loss loss = group_->loss(); loss.is_final && may_be_of_loss) {
+        return std::make_exception_ptr(CollectiveError(
+            WIRESUM_WORKER_LOST, c10::str(describe(), ": ", loss.text, ". ", remedy(WIRESUM_WORKER_LOST))));
+    }
+    const std::string absentees = group_->progress->absentees();
+    const bool waits_for_absentees = outcome == WIRESUM_TIMED_OUT && !absentees.empty();
+    const std::string advice = waits_for_absentees
+                                   ? c10::str("Look at the output of ", absentees, ", which left the job.")
+                                   : remedy(outcome);
+    return std::make_exception_ptr(
+        CollectiveError(outcome, c10::str(describe(), ": ", message, ". ", advice)));
+}
+
 std::string PendingWork::describe() const {
     const RowKey key = row_of(request_, Reason::Pending);
     const std::string operation = key.operation.empty() ? "" : c10::str(" (", key.operation, ")");
@@ -201,10 +247,7 @@ std::exception_ptr CarriedWork::not_gone_over(const std::string &why, const std:
     if (dynamic_cast<const CollectiveError *>(&trouble) != nullptr) {
         return std::current_exception(); // it says what this would, and more
     }
-    const std::string text =
-        c10::str(describe(), ": ", why, "; the ranks could not go over to Gloo: ", trouble.what(), ". ",
-                 remedy(WIRESUM_FAILED));
-    return std::make_exception_ptr(CollectiveError(WIRESUM_FAILED, text));
+    return failure(WIRESUM_FAILED, c10::str(why, "; the ranks could not go over to Gloo: ", trouble.what()));
 }
 
 } // namespace wiresum

@@ -16,6 +16,7 @@
 #include "engine_abi.h"
 #include "going_over.h"
 #include "ledger.h"
+#include "progress.h"
 #include "remaining.h"
 #include "task_pool.h"
 
@@ -36,6 +37,8 @@ class ExplainedWork : public c10d::Work {
 // What the collectives of one group share; outlives the backend while one is under way.
 struct GroupContext {
     std::shared_ptr<Ledger> ledger;
+    // Which collectives have ended, and which ranks have left.
+    std::shared_ptr<Progress> progress;
     // All ranks get "not finite" for the same collectives in the same order; this keeps them in it.
     std::shared_ptr<Strand> fallback_order = std::make_shared<Strand>();
     // Where the job may leave the network after it has begun; otherwise null.
@@ -77,9 +80,14 @@ struct GroupContext {
     void note_loss(std::string text, bool is_final);
     // A rank is lost for good: what Gloo has ends now.
     void lose(const std::string &why);
-    // The loss after so many, if there is one; with `awaits` also if it comes before others would have
-    // learned of it.
-    std::optional<Loss> loss_since(uint64_t count, bool awaits) const;
+    // Adds another group of Gloo to those that `lose` ends.
+    void add_gloo(c10::intrusive_ptr<c10d::Backend> gloo);
+    // The loss after so many, if there is one. With `awaits` this waits until the ranks would know of a loss,
+    // unless Gloo's connections are broken although all ranks are there.
+    std::optional<Loss> loss_since(uint64_t count, bool awaits);
+    // A collective of Gloo has failed although all ranks are there: Gloo then closes the connections of a
+    // rank, and every later collective of Gloo fails at once.
+    void note_broken_gloo() { is_gloo_broken_ = true; }
 
     // How long it takes until all know who is lost; zero where nobody says so.
     std::chrono::milliseconds loss_known_after{0};
@@ -87,7 +95,9 @@ struct GroupContext {
   private:
     mutable std::mutex mutex_;
     mutable std::condition_variable changed_;
+    std::atomic<bool> is_gloo_broken_{false};
     Groups groups_;
+    std::vector<c10::intrusive_ptr<c10d::Backend>> more_gloo_;
     Loss loss_;
 };
 
@@ -143,6 +153,8 @@ class PendingWork : public ExplainedWork {
     // completes it.
     void tell(Reason reason, std::exception_ptr error);
     void call_back(std::exception_ptr error);
+    // The error of a collective that has not ended well. If a rank is lost for good, the error says so.
+    std::exception_ptr failure(wiresum_outcome outcome, const std::string &message) const;
     std::string describe() const;
 
     const std::shared_ptr<GroupContext> group_;

@@ -143,8 +143,7 @@ std::exception_ptr ShareWork::end(int32_t outcome, const std::string &message) {
     } else {
         const bool known = outcome > WIRESUM_OK && outcome <= WIRESUM_WORKER_LOST;
         const auto code = known ? static_cast<wiresum_outcome>(outcome) : WIRESUM_FAILED;
-        const std::string text = c10::str(describe(), ": ", message, ". ", remedy(code));
-        error = std::make_exception_ptr(CollectiveError(code, text));
+        error = failure(code, message);
     }
     tell(error ? Reason::Failed : Reason::Shared, error);
     return error;

@@ -298,12 +298,7 @@ void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) 
         succeed(outcome == WIRESUM_OK ? whole : Reason::Missed);
         return;
     }
-    // Where no node watches ranks, the engine was stopped when one was lost.
-    const GroupContext::Loss loss = group_->loss();
-    const bool is_of_loss = loss.is_final && outcome == WIRESUM_FAILED;
-    const wiresum_outcome kind = is_of_loss ? WIRESUM_WORKER_LOST : outcome;
-    const std::string &why = is_of_loss ? loss.text : message;
-    fail(std::make_exception_ptr(CollectiveError(kind, c10::str(describe(), ": ", why, ". ", remedy(kind)))));
+    fail(failure(outcome, message));
 }
 
 // The same by Gloo, into the sink.
@@ -443,9 +438,22 @@ void NetworkWork::copy_back() {
 }
 
 DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
-                             std::shared_ptr<const GroupContext> group, const char *collective)
+                             std::shared_ptr<GroupContext> group, const char *collective, uint64_t number)
     : ExplainedWork(-1, inner->retrieveOpType()), inner_(std::move(inner)), reason_(reason),
-      group_(std::move(group)), collective_(collective), losses_before_(group_->loss().count) {}
+      group_(std::move(group)), collective_(collective), number_(number),
+      losses_before_(group_->loss().count) {
+    if (number_ == Progress::kMessage) {
+        return;
+    }
+    const auto future = inner_->getFuture();
+    if (!future) {
+        group_->progress->end(number_, true);
+        return;
+    }
+    future->addCallback([progress = group_->progress, number = number_](c10::ivalue::Future &ended) {
+        progress->end(number, !ended.hasError());
+    });
+}
 
 bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
     try {
@@ -455,7 +463,14 @@ bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
         // rank.
         const bool is_of_a_connection =
             std::string(trouble.what()).find("gloo/transport/") != std::string::npos;
-        if (const auto loss = group_->loss_since(losses_before_, is_of_a_connection)) {
+        if (is_of_a_connection) {
+            group_->progress->begin_again(number_, collective_);
+        }
+        const auto loss = group_->loss_since(losses_before_, is_of_a_connection);
+        if (is_of_a_connection) {
+            group_->progress->end(number_, false);
+        }
+        if (loss) {
             throw lost_in_gloo(collective_, *loss);
         }
         throw;
@@ -463,7 +478,8 @@ bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
 }
 
 CollectiveError lost_in_gloo(const char *collective, const GroupContext::Loss &loss) {
-    return {WIRESUM_WORKER_LOST, c10::str(collective, " through Gloo: ", loss.text)};
+    return {WIRESUM_WORKER_LOST,
+            c10::str(collective, " through Gloo: ", loss.text, ". ", remedy(WIRESUM_WORKER_LOST))};
 }
 
 } // namespace wiresum

@@ -84,8 +84,9 @@ class NetworkWork final : public CarriedWork {
 // timeout.
 class DelegatedWork final : public ExplainedWork {
   public:
-    DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason, std::shared_ptr<const GroupContext> group,
-                  const char *collective);
+    // `number` is that of the collective, or `Progress::kMessage`.
+    DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason, std::shared_ptr<GroupContext> group,
+                  const char *collective, uint64_t number);
 
     Reason reason() const override { return reason_; }
     bool isCompleted() override { return inner_->isCompleted(); }
@@ -108,8 +109,9 @@ class DelegatedWork final : public ExplainedWork {
   private:
     const c10::intrusive_ptr<Work> inner_;
     const Reason reason_;
-    const std::shared_ptr<const GroupContext> group_;
+    const std::shared_ptr<GroupContext> group_;
     const char *collective_;
+    const uint64_t number_;
     const uint64_t losses_before_;
 };
 
