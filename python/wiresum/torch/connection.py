@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("wiresum.torch")
 
+MAX_CLOSED = 1024
+"""Closed connections whose counters are kept for `report()`: as many as `Ledger::kMaxLedgers` of `csrc/ledger.h`."""
+
 
 class Claim:
     """Which of several process groups sums as one job: the first that asks. Rank 0 of a group asks for it.
@@ -61,6 +64,9 @@ class Connection:
     by_job: ClassVar[dict[str, Connection]] = {}
     """Those that are open, by the digest of their job, in the order in which they were opened."""
     by_ledger: ClassVar[dict[int, Connection]] = {}
+    """Open connections by ledger. A closed one would keep the group's store, with its descriptors."""
+    closed: ClassVar[dict[int, dict[str, Any]]] = {}
+    """Last counters of closed connections by ledger, at most MAX_CLOSED."""
 
     def __init__(self, group: str, job: str, engine: Engine, claim: Claim, title: str = "") -> None:
         self.group = group
@@ -120,7 +126,8 @@ class Connection:
     def interface_of(self, engine: Engine) -> object:
         """The capsule of an engine, which lives as long as this, as the backend uses what is in it."""
         capsule = engine.abi()
-        self._capsules.append(capsule)
+        # The backend uses the one before until it has come back to the network.
+        self._capsules = [*self._capsules[-1:], capsule]
         return capsule
 
     def go_on_with(self, engine: Engine) -> None:
@@ -146,6 +153,20 @@ class Connection:
                 self._statistics |= self._replay.counts
         return self._statistics
 
+    @classmethod
+    def counters(cls) -> dict[int, dict[str, Any]]:
+        """Engine counters of open and closed connections by ledger."""
+        return cls.closed | {ledger: connection.statistics() for ledger, connection in cls.by_ledger.items()}
+
+    def _close_books(self) -> None:
+        """Replaces this connection by its last counters, so that nothing of it outlives the group."""
+        if self._ledger is None:
+            return
+        Connection.by_ledger.pop(self._ledger.id, None)
+        Connection.closed[self._ledger.id] = self._statistics
+        while len(Connection.closed) > MAX_CLOSED:
+            del Connection.closed[next(iter(Connection.closed))]
+
     def close(self) -> None:
         """Leaves the job and logs what was summed. Harmless when repeated."""
         for thread in (self._replay, self._watch):
@@ -156,8 +177,9 @@ class Connection:
                 return
             self.statistics()
             self._closed = True
-            self._replay = self._watch = None  # they hold groups of Gloo, and reports keep this
+            self._replay = self._watch = None  # they hold groups of Gloo, and this connection
             self.follow(None)
+            self._close_books()
             if Connection.by_job.get(self._job) is self:
                 del Connection.by_job[self._job]
             self._engine.close()
