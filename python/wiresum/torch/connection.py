@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch._C._distributed_c10d import Store
 from torch.distributed import DistError
 
 from wiresum.gates.rank import EngineInTurns
+from wiresum.torch import extension
 from wiresum.torch.engine import Engine
 from wiresum.torch.report import group_report
 
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("wiresum.torch")
 
+TASKS_S = timedelta(seconds=5)
+"""Time for callbacks of collectives to end before the interpreter does: a thread that asks for Python's lock afterwards
+aborts the process.
+"""
 MAX_CLOSED = 1024
 """Closed connections whose counters are kept for `report()`: as many as `Ledger::kMaxLedgers` of `csrc/ledger.h`."""
 
@@ -156,7 +163,13 @@ class Connection:
     @classmethod
     def counters(cls) -> dict[int, dict[str, Any]]:
         """Engine counters of open and closed connections by ledger."""
-        return cls.closed | {ledger: connection.statistics() for ledger, connection in cls.by_ledger.items()}
+        return cls.closed | {ledger: connection.statistics() for ledger, connection in list(cls.by_ledger.items())}
+
+    @classmethod
+    def forget_all(cls) -> None:
+        """Forgets every connection, in a process that was forked: the engines' threads are the parent's."""
+        for table in (cls.by_job, cls.by_ledger, cls.closed):
+            table.clear()
 
     def _close_books(self) -> None:
         """Replaces this connection by its last counters, so that nothing of it outlives the group."""
@@ -188,8 +201,13 @@ class Connection:
             logger.info("%s%s", self._beginning, group_report(self._ledger, self._statistics).summary())
 
 
+os.register_at_fork(after_in_child=Connection.forget_all)
+
+
 @atexit.register
 def _close_the_last() -> None:
     """A program may end without destroying its groups; the aggregators should not have to guess."""
     for connection in list(Connection.by_job.values()):
         connection.close()
+    if extension.is_loaded():
+        extension.load().await_tasks(TASKS_S)

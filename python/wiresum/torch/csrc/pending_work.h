@@ -14,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "engine_abi.h"
+#include "forked.h"
 #include "going_over.h"
 #include "ledger.h"
 #include "remaining.h"
@@ -35,6 +36,12 @@ class ExplainedWork : public c10d::Work {
 
 // What the collectives of one group share; outlives the backend while one is under way.
 struct GroupContext {
+    GroupContext() = default;
+    ~GroupContext();
+    GroupContext(const GroupContext &) = delete;
+    GroupContext &operator=(const GroupContext &) = delete;
+
+    const Owner owner;
     std::shared_ptr<Ledger> ledger;
     // All ranks get "not finite" for the same collectives in the same order; this keeps them in it.
     std::shared_ptr<Strand> fallback_order = std::make_shared<Strand>();

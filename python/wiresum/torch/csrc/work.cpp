@@ -441,6 +441,7 @@ DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
       group_(std::move(group)), collective_(collective), losses_before_(group_->loss().count) {}
 
 bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
+    group_->owner.check(collective_);
     try {
         return inner_->wait(timeout);
     } catch (const std::exception &trouble) {
