@@ -5,6 +5,8 @@ mod bench;
 mod codec;
 mod engine;
 mod errors;
+mod interrupt;
+mod owner;
 mod plan;
 mod schedule;
 mod simulate;

@@ -40,8 +40,7 @@ def report() -> Report:
     from wiresum.torch import extension
     from wiresum.torch.connection import Connection
 
-    engines = {ledger: connection.statistics() for ledger, connection in Connection.by_ledger.items()}
-    ledgers = extension.load().ledgers()
+    ledgers, engines = extension.load().ledgers(), Connection.counters()
     return Report([group_report(ledger, engines.get(ledger.id, {})) for ledger in ledgers])
 
 

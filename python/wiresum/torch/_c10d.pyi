@@ -207,7 +207,20 @@ def reconfigurable(
     """
 
 def ledgers() -> list[Ledger]:
-    """Return the counters of every group of this process, oldest first."""
+    """Return the counters of every group of this process, oldest first.
+
+    Raises:
+        wiresum.errors.CollectiveError: This process was forked from a rank and has no group yet.
+    """
+
+def note_rank(rank: int) -> None:
+    """Note the rank of this process in its default group, which is not that of a parent."""
+
+def check_process(call: str) -> None:
+    """Raise `CollectiveError` in the name of `call` if this process was forked from a rank and has no group yet."""
+
+def await_tasks(limit: timedelta) -> None:
+    """Return when no callback of a collective runs or waits, at the latest after this time."""
 
 def reason_of(work: Work) -> str:
     """Return where a collective was summed, or why not in the network."""

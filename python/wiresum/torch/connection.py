@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch._C._distributed_c10d import Store
 from torch.distributed import DistError
 
 from wiresum.gates.rank import EngineInTurns
+from wiresum.torch import extension
 from wiresum.torch.engine import Engine
 from wiresum.torch.report import group_report
 
@@ -21,6 +24,13 @@ if TYPE_CHECKING:
     from wiresum.torch.watch import Watch
 
 logger = logging.getLogger("wiresum.torch")
+
+TASKS_S = timedelta(seconds=5)
+"""Time for callbacks of collectives to end before the interpreter does: a thread that asks for Python's lock afterwards
+aborts the process.
+"""
+MAX_CLOSED = 1024
+"""Closed connections whose counters are kept for `report()`: as many as `Ledger::kMaxLedgers` of `csrc/ledger.h`."""
 
 
 class Claim:
@@ -61,6 +71,9 @@ class Connection:
     by_job: ClassVar[dict[str, Connection]] = {}
     """Those that are open, by the digest of their job, in the order in which they were opened."""
     by_ledger: ClassVar[dict[int, Connection]] = {}
+    """Open connections by ledger. A closed one would keep the group's store, with its descriptors."""
+    closed: ClassVar[dict[int, dict[str, Any]]] = {}
+    """Last counters of closed connections by ledger, at most MAX_CLOSED."""
 
     def __init__(self, group: str, job: str, engine: Engine, claim: Claim, title: str = "") -> None:
         self.group = group
@@ -124,7 +137,8 @@ class Connection:
     def interface_of(self, engine: Engine) -> object:
         """The capsule of an engine, which lives as long as this, as the backend uses what is in it."""
         capsule = engine.abi()
-        self._capsules.append(capsule)
+        # The backend uses the one before until it has come back to the network.
+        self._capsules = [*self._capsules[-1:], capsule]
         return capsule
 
     def go_on_with(self, engine: Engine) -> None:
@@ -150,6 +164,26 @@ class Connection:
                 self._statistics |= self._replay.counts
         return self._statistics
 
+    @classmethod
+    def counters(cls) -> dict[int, dict[str, Any]]:
+        """Engine counters of open and closed connections by ledger."""
+        return cls.closed | {ledger: connection.statistics() for ledger, connection in list(cls.by_ledger.items())}
+
+    @classmethod
+    def forget_all(cls) -> None:
+        """Forgets every connection, in a process that was forked: the engines' threads are the parent's."""
+        for table in (cls.by_job, cls.by_ledger, cls.closed):
+            table.clear()
+
+    def _close_books(self) -> None:
+        """Replaces this connection by its last counters, so that nothing of it outlives the group."""
+        if self._ledger is None:
+            return
+        Connection.by_ledger.pop(self._ledger.id, None)
+        Connection.closed[self._ledger.id] = self._statistics
+        while len(Connection.closed) > MAX_CLOSED:
+            del Connection.closed[next(iter(Connection.closed))]
+
     def close(self) -> None:
         """Leaves the job and logs what was summed. Harmless when repeated."""
         for thread in (self._watch, self._replay):  # the other ranks are told first
@@ -160,8 +194,9 @@ class Connection:
                 return
             self.statistics()
             self._closed = True
-            self._replay = self._watch = None  # they hold groups of Gloo, and reports keep this
+            self._replay = self._watch = None  # they hold groups of Gloo, and this connection
             self.follow(None)
+            self._close_books()
             if Connection.by_job.get(self._job) is self:
                 del Connection.by_job[self._job]
             self._engine.close()
@@ -170,8 +205,13 @@ class Connection:
             logger.info("%s%s", self._beginning, group_report(self._ledger, self._statistics).summary())
 
 
+os.register_at_fork(after_in_child=Connection.forget_all)
+
+
 @atexit.register
 def _close_the_last() -> None:
     """A program may end without destroying its groups; the aggregators should not have to guess."""
     for connection in list(Connection.by_job.values()):
         connection.close()
+    if extension.is_loaded():
+        extension.load().await_tasks(TASKS_S)

@@ -40,6 +40,8 @@ def create(options: Any, _backend_options: object | None = None) -> Backend:
             joined. Every rank raises it, with the ranks that are to blame in the message.
     """
     tools, failure = prepare()
+    if failure is None:
+        _check_process(tools, options)
     if _is_first_of_all(options):
         for sentence in misspelt():
             _tell_once(sentence)
@@ -62,6 +64,18 @@ def prepare() -> tuple[Tools, WiresumError | None]:
         return Tools(ModuleType("missing"), Settings()), error
     native.set_error_types(MismatchError, CollectiveTimeoutError, WorkerLostError, CollectiveError)
     return Tools(native, settings), None
+
+
+def _check_process(tools: Tools, options: Any) -> None:
+    """Refuses a part of a group that a forked process has inherited; its default group is a new one.
+
+    Raises:
+        CollectiveError: the default group is that of the parent.
+    """
+    if options.global_ranks_in_group:
+        tools.native.check_process("new_group")
+    else:
+        tools.native.note_rank(options.group_rank)
 
 
 def _store_of_all_groups(options: Any) -> Store:

@@ -132,11 +132,17 @@ WiresumBackend::WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chr
       submissions_(std::make_shared<Submissions>(network_ ? network_->engine : nullptr,
                                                  agreeing_by(open_gloo_, group_))) {
     group_->submissions = submissions_;
-    TaskPool::instance();
+    TaskPool::instance().start();
     init();
 }
 
-WiresumBackend::~WiresumBackend() { close(); }
+WiresumBackend::~WiresumBackend() {
+    if (owner().is_this_process()) {
+        close();
+    } else {
+        leave_to_parent(network_, open_gloo_, remake_, split_, group_, submissions_, staging_, rows_);
+    }
+}
 
 // --- Without ranks that are lost
 // -------------------------------------------------------------------------------------
@@ -346,6 +352,7 @@ bool WiresumBackend::are_shares(const Tensors &tensors, const at::Tensor &share)
 }
 
 WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool is_ours) {
+    owner().check(request.collective);
     const Reason reason = decide_on(request, is_ours);
     if (reason == Reason::Summed || reason == Reason::Copied) {
         return carry(std::move(request), false);
@@ -413,6 +420,7 @@ Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
 }
 
 WorkPtr WiresumBackend::carry(Request request, bool is_share) {
+    owner().check(request.collective);
     const auto make = [group = group_, is_share](Request made) -> c10::intrusive_ptr<CarriedWork> {
         if (is_share) {
             return c10::make_intrusive<ShareWork>(group, std::move(made));
@@ -434,6 +442,7 @@ WorkPtr WiresumBackend::carry(Request request, bool is_share) {
 }
 
 WorkPtr WiresumBackend::sum_rows(Request request) {
+    owner().check(request.collective);
     if (const auto remaining = group_->groups().remaining) {
         remaining->refuse("all_reduce of sparse tensors");
     }
@@ -462,12 +471,14 @@ std::chrono::milliseconds WiresumBackend::timeout_of(std::chrono::milliseconds a
 // ----------------------------------------------------------------------------------------------------
 
 void WiresumBackend::count_delegated(const char *collective, const Tensors &tensors) {
+    owner().check(collective);
     RowKey key = row_of(collective, tensors, c10d::ReduceOp(), Reason::Collective);
     key.operation.clear();
     ledger()->count(key, size_of(tensors));
 }
 
 WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
+    owner().check("all_reduce");
     ledger()->count(row_of("all_reduce", tensors, options.reduceOp, Reason::Layout), size_of(tensors));
     return delegate([&] { return inner()->allreduce_sparse(tensors, options); }, "all_reduce",
                     Reason::Layout);
@@ -553,11 +564,16 @@ void WiresumBackend::setGroupUid(const std::string &name) {
 }
 
 void WiresumBackend::abort() {
+    owner().check("abort");
     close();
     inner()->abort();
 }
 
 void WiresumBackend::shutdown() {
+    if (!owner().is_this_process()) {
+        forget_groups();
+        return;
+    }
     if (group_->going_over) {
         group_->going_over->await(); // others may need what this rank has
     }
@@ -599,6 +615,7 @@ std::function<void(const std::string &)> WiresumBackend::lose() const {
 c10::intrusive_ptr<c10d::Backend> WiresumBackend::split(const c10::intrusive_ptr<c10d::Store> &store,
                                                         const std::vector<int> &ranks,
                                                         const c10::intrusive_ptr<Options> &options) {
+    owner().check("split");
     TORCH_CHECK(split_, "wiresum: this group cannot be split, as it was merged from others.");
     if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) {
         return nullptr; // this rank is in none of the parts

@@ -92,7 +92,12 @@ class WiresumBackend final : public c10d::Backend {
     ~WiresumBackend() override;
 
     const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
-    c10::intrusive_ptr<c10d::Backend> inner() const { return group_->groups().inner; }
+    // Throws in a process that was forked from the group's.
+    c10::intrusive_ptr<c10d::Backend> inner() const {
+        owner().check("group");
+        return group_->groups().inner;
+    }
+    const Owner &owner() const { return group_->owner; }
     // What is to be called once the engine was told that the network serves the job no more, on all ranks;
     // null where the job may not go on without it. It does not keep the backend.
     std::function<void()> leave() const;

@@ -2,6 +2,8 @@
 
 #include <deque>
 
+#include "forked.h"
+
 namespace wiresum {
 
 namespace {
@@ -12,11 +14,7 @@ struct Registry {
     uint64_t opened = 0;
 };
 
-Registry &registry() {
-    // Never destroyed: groups may outlive static destruction.
-    static auto *instance = new Registry;
-    return *instance;
-}
+Registry &registry() { return of_this_process<Registry>(); }
 
 } // namespace
 
@@ -32,6 +30,7 @@ std::shared_ptr<Ledger> Ledger::open(int rank, int size, std::string no_network)
 }
 
 std::vector<std::shared_ptr<Ledger>> Ledger::all() {
+    check_process("report");
     Registry &books = registry();
     std::lock_guard lock(books.mutex);
     return {books.ledgers.begin(), books.ledgers.end()};

@@ -8,6 +8,7 @@
 
 #include "backend.h"
 #include "errors.h"
+#include "forked.h"
 #include "ledger.h"
 #include "ordered_future.h"
 #include "reconfigurable.h"
@@ -288,7 +289,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     using Future = torch::jit::PythonFutureWrapper;
     py::class_<OrderedFuture, Future, std::shared_ptr<OrderedFuture>>(module, "OrderedFuture")
         .def("then", &OrderedFuture::then, py::arg("callback"))
-        .def("add_done_callback", &OrderedFuture::add_done_callback, py::arg("callback"));
+        .def("add_done_callback", &OrderedFuture::add_done_callback, py::arg("callback"))
+        .def("wait", &OrderedFuture::wait, py::call_guard<py::gil_scoped_release>())
+        .def("value", &OrderedFuture::value, py::call_guard<py::gil_scoped_release>());
 
     add_work<NetworkWork>(module, "NetworkWork");
     add_work<ShareWork>(module, "ShareWork");
@@ -312,6 +315,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         "abort", [](const c10::intrusive_ptr<c10d::Work> &work) { work->abort(); }, py::arg("work"),
         py::call_guard<py::gil_scoped_release>());
     module.def("set_error_types", &set_error_types);
+    module.def(
+        "await_tasks", [](std::chrono::milliseconds limit) { TaskPool::instance().await_idle(limit); },
+        py::arg("limit"), py::call_guard<py::gil_scoped_release>());
+    module.def("note_rank", &note_rank, py::arg("rank"));
+    module.def("check_process", &check_process, py::arg("call"));
     module.attr("REASONS") = py::cast(std::vector<std::string>(kReasonNames.begin(), kReasonNames.end()));
     module.attr("ENGINE_ABI_VERSION") = WIRESUM_ENGINE_ABI_VERSION;
 }

@@ -73,6 +73,12 @@ Amount size_of(const std::vector<at::Tensor> &tensors) {
     return amount;
 }
 
+GroupContext::~GroupContext() {
+    if (!owner.is_this_process()) {
+        leave_to_parent(groups_.inner, groups_.fallback, going_over, submissions);
+    }
+}
+
 void GroupContext::note_loss(std::string text, bool is_final) {
     std::lock_guard lock(mutex_);
     loss_ = {loss_.count + 1, std::move(text), is_final};
@@ -183,6 +189,7 @@ std::vector<at::Tensor> PendingWork::result() {
 }
 
 bool PendingWork::wait(std::chrono::milliseconds timeout) {
+    group_->owner.check(request_.collective);
     const bool bounded = timeout > kNoTimeout;
     const Clock::time_point caller_limit = Clock::now() + std::min(timeout, kLongestTimeout);
     std::unique_lock lock(mutex_);

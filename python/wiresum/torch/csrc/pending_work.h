@@ -14,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "engine_abi.h"
+#include "forked.h"
 #include "going_over.h"
 #include "ledger.h"
 #include "progress.h"
@@ -36,6 +37,12 @@ class ExplainedWork : public c10d::Work {
 
 // What the collectives of one group share; outlives the backend while one is under way.
 struct GroupContext {
+    GroupContext() = default;
+    ~GroupContext();
+    GroupContext(const GroupContext &) = delete;
+    GroupContext &operator=(const GroupContext &) = delete;
+
+    const Owner owner;
     std::shared_ptr<Ledger> ledger;
     // Which collectives have ended, and which ranks have left.
     std::shared_ptr<Progress> progress;

@@ -456,6 +456,7 @@ DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
 }
 
 bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
+    group_->owner.check(collective_);
     try {
         return inner_->wait(timeout);
     } catch (const std::exception &trouble) {
