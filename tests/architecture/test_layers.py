@@ -48,6 +48,7 @@ ALLOWED_CRATES = {
         "codec",
         "plan",
         "keys",
+        "seal",
         "schedule",
         "protocol",
         "sparse",

@@ -81,9 +81,9 @@ class Crossing:
         self,
         ranks: list[int],
         lost: str,
-        inner: ProcessGroupGloo,
-        fallback: ProcessGroupGloo,
-        afterwards: ProcessGroupGloo,
+        inner: Backend,
+        fallback: Backend,
+        afterwards: Backend,
     ) -> None:
         """Has these ranks alone leave the network, which go on in these groups; `lost` says who does not.
 
@@ -148,18 +148,27 @@ class WiresumBackend(Backend):
 def abort(work: Work) -> None:
     """End the wait for a message of Gloo."""
 
+def sealed_gloo(gloo: ProcessGroupGloo, keys: object, names: Sequence[int]) -> Backend:
+    """Make a group whose messages Gloo carries encrypted, and agree on keys with its other ranks.
+
+    `keys` is the capsule of `wiresum._native.GlooKeys`, and `names` has the ranks as people know them.
+
+    Raises:
+        CollectiveError: A rank does not have the job's keys.
+    """
+
 def connected(
-    inner: ProcessGroupGloo,
-    fallback: ProcessGroupGloo,
+    inner: Backend,
+    fallback: Backend,
     timeout: timedelta,
     engine: object,
     min_elements: int,
     lane_bytes: int,
     narrow_lane_bytes: int,
     copies: bool,
-    open_gloo: Callable[[str], ProcessGroupGloo],
+    open_gloo: Callable[[str], Backend],
     close: Callable[[], None],
-    afterwards: ProcessGroupGloo | None,
+    afterwards: Backend | None,
     replay_bytes: int | None,
     remake: Callable[[Sequence[int]], WiresumBackend],
     split: Callable[[Store, Sequence[int], timedelta, str], WiresumBackend],
@@ -175,10 +184,10 @@ def connected(
     """
 
 def unconnected(
-    inner: ProcessGroupGloo,
+    inner: Backend,
     timeout: timedelta,
     why: str,
-    open_gloo: Callable[[str], ProcessGroupGloo],
+    open_gloo: Callable[[str], Backend],
     close: Callable[[], None],
     remake: Callable[[Sequence[int]], WiresumBackend],
     split: Callable[[Store, Sequence[int], timedelta, str], WiresumBackend],

@@ -162,6 +162,7 @@ class Meeting:
             min_elements=self.settings.min_elements,
             require=self.settings.require,
             fall_back=self.settings.fall_back,
+            open_gloo=self.settings.open_gloo,
             incarnation=next_incarnation(),
         )
         try:

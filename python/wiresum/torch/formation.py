@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from torch._C._distributed_c10d import PrefixStore, Store
-from torch.distributed import ProcessGroupGloo
 
 from wiresum.errors import WiresumError
 from wiresum.plan.choices import lane_bytes
 from wiresum.torch.bootstrap import Meeting
 from wiresum.torch.connection import Claim, Connection
+from wiresum.torch.gloo import GlooGroups, protection_of
 from wiresum.torch.losses import absence, names
 from wiresum.torch.replay import Replay
 from wiresum.torch.seats import Seating
@@ -25,7 +25,7 @@ from wiresum.torch.settings import Settings
 from wiresum.torch.watch import Watch
 
 if TYPE_CHECKING:
-    from torch.distributed.distributed_c10d import GroupName
+    from torch._C._distributed_c10d import Backend
 
     from wiresum.torch._c10d import Stalled, WiresumBackend
 
@@ -132,13 +132,16 @@ class Formation:
             global_ranks=members.global_ranks or None, seating=seating,
         )  # fmt: skip
         decision, engine = meeting.agree(claim, failure, is_default_group=not members.global_ranks)
+        groups = self._gloo_groups(meeting.plan)
+        if members.rank == 0 and not members.global_ranks:
+            groups.announce()
         if engine is None:
-            return self._unconnected(decision.why_not, partial(self._without, seating))
+            return self._unconnected(groups, decision.why_not, partial(self._without, seating))
         assert meeting.plan is not None  # without one there is no engine
         connection = Connection(members.group, meeting.plan.digest(), engine, claim, members.title)
         try:
             own = Seating(meeting.plan, meeting.seats[members.rank])
-            return self._connected(connection, meeting, partial(self._without, own))
+            return self._connected(connection, meeting, groups, partial(self._without, own))
         except BaseException:
             connection.close()
             raise
@@ -158,38 +161,47 @@ class Formation:
         members = replace(self.members.only(ranks), timeout=timeout, group=group)
         return replace(self, members=members, store=store_of_this_life(store.clone(), members)).form()
 
-    def _unconnected(self, why_not: str, remake: Callable[[Sequence[int]], WiresumBackend]) -> WiresumBackend:
+    def _unconnected(
+        self, groups: GlooGroups, why_not: str, remake: Callable[[Sequence[int]], WiresumBackend]
+    ) -> WiresumBackend:
         """A group without the network is worth a warning, unless another one has it."""
         level = logging.INFO if Connection.by_job else logging.WARNING
         if self.members.rank == 0:
             who = self.members.title or f"group '{self.members.group}'"
             logger.log(level, "%s uses Gloo for everything: %s", who, why_not)
-        watch = self._watch()
+        gloo = partial(self._gloo, groups)
+        watch = self._watch(groups)
         backend: WiresumBackend = self.tools.native.unconnected(
-            inner=self._gloo("gloo"),
+            inner=gloo("gloo"),
             timeout=self.members.timeout,
             why=why_not,
-            open_gloo=self._gloo,
+            open_gloo=gloo,
             close=watch.close,
             remake=remake,
             split=self._split,
             progress=watch.progress,
             loss_known_after=timedelta(seconds=ABSENCE_TOLD_S),
         )
+        groups.note(backend.ledger)
         watch.start(partial(_end, backend.lose))
         return backend
 
     def _connected(
-        self, connection: Connection, meeting: Meeting, remake: Callable[[Sequence[int]], WiresumBackend]
+        self,
+        connection: Connection,
+        meeting: Meeting,
+        groups: GlooGroups,
+        remake: Callable[[Sequence[int]], WiresumBackend],
     ) -> WiresumBackend:
         assert meeting.plan is not None  # without one there is no connection
+        gloo = partial(self._gloo, groups)
         settings, job = self.tools.settings, meeting.plan.job
         tells_losses = meeting.replays and settings.dead_after_s > 0
-        watch = self._watch()
+        watch = self._watch(groups)
         connection.watch_by(watch)
         backend: WiresumBackend = self.tools.native.connected(
-            inner=self._gloo("gloo"),
-            fallback=self._gloo("not_finite"),
+            inner=gloo("gloo"),
+            fallback=gloo("not_finite"),
             timeout=self.members.timeout,
             engine=connection.abi,
             min_elements=settings.min_elements,
@@ -197,9 +209,9 @@ class Formation:
             narrow_lane_bytes=lane_bytes(job.lanes, element_bytes=2),
             # What a job may have to do again elsewhere is sums alone.
             copies=any(stream.is_exchange for stream in meeting.plan.streams) and not connection.may_leave,
-            open_gloo=self._gloo,
+            open_gloo=gloo,
             close=connection.close,
-            afterwards=self._gloo("afterwards") if connection.may_leave or meeting.replays else None,
+            afterwards=gloo("afterwards") if connection.may_leave or meeting.replays else None,
             replay_bytes=settings.replay_bytes if meeting.replays else None,
             remake=remake,
             split=self._split,
@@ -208,26 +220,30 @@ class Formation:
                 seconds=max(ABSENCE_TOLD_S, settings.dead_after_s + LOSS_TOLD_S if tells_losses else 0)
             ),
         )
+        groups.note(backend.ledger)
         connection.keep_books(backend.ledger)
         connection.follow(backend.leave)
         if meeting.replays:
             assert backend.crossing is not None  # it has a group for afterwards
-            connection.replay_by(Replay(self.store, meeting, connection, backend.crossing))
+            connection.replay_by(Replay(self.store, meeting, connection, backend.crossing, groups))
         watch.start(partial(_end_or_go_on, backend.lose, connection, meeting))
         return backend
 
-    def _watch(self) -> Watch:
+    def _watch(self, groups: GlooGroups) -> Watch:
         native, misses_the_silent = self.tools.native, self.tools.settings.dead_after_s > 0
-        return Watch(self._gloo("watch"), native.Progress(), native.abort, misses_the_silent=misses_the_silent)
+        return Watch(self._gloo(groups, "watch"), native.Progress(), native.abort, misses_the_silent=misses_the_silent)
 
-    def _gloo(self, prefix: str) -> ProcessGroupGloo:
-        """A Gloo group as PyTorch itself would make it."""
+    def _gloo_groups(self, plan: AggregationPlan | None) -> GlooGroups:
+        tools = self.tools
+        return GlooGroups(tools.native, self.members.group, plan, protection_of(plan, tools.settings))
+
+    def _gloo(self, groups: GlooGroups, prefix: str) -> Backend:
+        """A Gloo group as PyTorch itself would make it, with keys if the job asks for them."""
         members = self.members
-        store = PrefixStore(prefix, self.store)
-        gloo = ProcessGroupGloo(store, members.rank, members.size, timeout=members.timeout)
-        gloo.options.global_ranks_in_group = members.global_ranks
-        gloo.options.group_name = cast("GroupName", members.group)
-        return gloo
+        ranks, store = members.global_ranks or range(members.size), PrefixStore(prefix, self.store)
+        return groups.make(
+            store, members.rank, ranks, members.timeout, prefix=prefix, lists_ranks=bool(members.global_ranks)
+        )
 
 
 def _end(lose: Callable[[str], None], stalled: Stalled) -> bool:

@@ -12,13 +12,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from torch._C._distributed_c10d import PrefixStore, Store
-from torch.distributed import ProcessGroupGloo
 
 from wiresum.errors import SettingError
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.torch.gloo import GlooGroups
 from wiresum.torch.settings import Settings
 
 if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Backend
     from wiresum.torch._c10d import Stalled
 
 MOST_RANKS = 256
@@ -103,11 +104,12 @@ class Departure:
 
 
 def groups_of(
-    ranks: Sequence[int], rank: int, store: Store, connect: timedelta, timeout: timedelta
-) -> dict[str, ProcessGroupGloo]:
+    gloo: GlooGroups, ranks: Sequence[int], rank: int, store: Store, *, connect: timedelta, timeout: timedelta
+) -> dict[str, Backend]:
     """Groups of Gloo of those who are left, in which their places are their ranks.
 
     Args:
+        gloo: makes the groups.
         ranks: who is left, in order.
         rank: this one.
         store: where they meet, for this purpose alone.
@@ -117,8 +119,10 @@ def groups_of(
     Raises:
         RuntimeError: somebody did not come.
     """
-    made = {}
-    for name in GROUPS:
-        made[name] = ProcessGroupGloo(PrefixStore(name, store), ranks.index(rank), len(ranks), timeout=connect)
-        made[name]._set_default_timeout(timeout)
-    return made
+    place = ranks.index(rank)
+    return {
+        name: gloo.make(
+            PrefixStore(name, store), place, ranks, timeout, prefix=f"left/{name}", connect=connect, lists_ranks=False
+        )
+        for name in GROUPS
+    }

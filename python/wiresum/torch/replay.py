@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wiresum.torch.bootstrap import Meeting
     from wiresum.torch.connection import Connection
     from wiresum.torch.engine import Engine
+    from wiresum.torch.gloo import GlooGroups
 
 logger = logging.getLogger("wiresum.torch")
 
@@ -56,8 +57,10 @@ class Replay:
         ranks: those that are not lost, in order.
     """
 
-    def __init__(self, store: Store, meeting: Meeting, connection: Connection, crossing: Crossing) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, meeting: Meeting, connection: Connection, crossing: Crossing, gloo: GlooGroups
+    ) -> None:
+        self._store, self._gloo = store, gloo
         self._meeting, self._connection, self._crossing = meeting, connection, crossing
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="wiresum-replay", daemon=True)
@@ -164,7 +167,10 @@ class Replay:
             left = f"{len(self.ranks)} of {self._meeting.size} ranks"
             self._tell(logging.WARNING, "%s go on without %s (%s)", left, names(self._lost), departure.why)
         else:
-            self._tell(logging.WARNING, "all ranks go over to Gloo until the network is back (%s)", departure.why)
+            by_gloo = f"Gloo ({self._gloo.protection})" if self._gloo.protection else "Gloo"
+            self._tell(
+                logging.WARNING, "all ranks go over to %s until the network is back (%s)", by_gloo, departure.why
+            )
 
     def _go_on_without(self, departure: Departure) -> None:
         """Has those who are left meet, in groups of their own.
@@ -178,8 +184,8 @@ class Replay:
         store = PrefixStore(self._key("groups"), self._store)
         limit, timeout = timedelta(seconds=HOLD_S), self._meeting.arrival_timeout
         try:
-            groups = groups_of(self.ranks, self._meeting.rank, store, limit, timeout)
-        except RuntimeError as error:
+            groups = groups_of(self._gloo, self.ranks, self._meeting.rank, store, connect=limit, timeout=timeout)
+        except (RuntimeError, JoinError) as error:
             raise _UnfitError(
                 f"{names(self.ranks)} could not go on without {names(self._lost)}, as one of them did not come within "
                 f"{HOLD_S:g} s ({error}): look at their output"

@@ -20,6 +20,8 @@ WORTH_TELLING = 0.1
 """Bytes of copies through Gloo over bytes of sums in the network: what DDP sends once, at its start, is far below."""
 FEW_BYTES = 1_000_000
 """Copies that nobody waits for, as those of objects."""
+gloo_protections: dict[int, str] = {}
+"""How Gloo carries the collectives of a group whose job is sealed or proven, by the number of its ledger."""
 RETRANSMITTED = "repetitions"
 """The engine's counter of packets that it had to send again."""
 
@@ -85,6 +87,7 @@ class GroupReport:
         rows: its collectives.
         errors: the first messages of collectives that failed.
         engine: the engine's statistics; empty without a network.
+        gloo: how Gloo carries what the network does not, if the job is sealed or proven; else empty.
     """
 
     name: str
@@ -94,6 +97,7 @@ class GroupReport:
     rows: Sequence[Row]
     errors: Sequence[str] = ()
     engine: Mapping[str, Any] = field(default_factory=dict)
+    gloo: str = ""
 
     @property
     def sums(self) -> int:
@@ -161,6 +165,8 @@ class GroupReport:
             parts.append(f"not connected: {self.no_network}")
         if delegated := self.delegated():
             parts.append("others: " + ", ".join(f"{count} {reason}" for reason, count in delegated.items()))
+        if self.gloo:
+            parts.append(f"collectives outside the network: by Gloo, {self.gloo}")
         if hint := self._hint():
             parts.append(hint)
         if RETRANSMITTED in self.engine:
@@ -225,7 +231,8 @@ class Report:
 def group_report(ledger: Ledger, engine: Mapping[str, Any]) -> GroupReport:
     """The report of one group, from the C++ side's counters."""
     rows = [Row(name, kind, op, Reason(reason), *counts) for name, kind, op, reason, *counts in ledger.rows()]
-    return GroupReport(ledger.group, ledger.rank, ledger.size, ledger.no_network, rows, ledger.errors, engine)
+    gloo = gloo_protections.get(ledger.id, "")
+    return GroupReport(ledger.group, ledger.rank, ledger.size, ledger.no_network, rows, ledger.errors, engine, gloo)
 
 
 def _bytes(count: float) -> str:

@@ -72,6 +72,7 @@ class Settings:
     sparse_job: Path | None = None
     require: bool = False
     fall_back: bool = False
+    open_gloo: bool = False
     log: str = "info"
 
     @classmethod
@@ -249,6 +250,11 @@ SETTINGS: tuple[Setting, ...] = (
         "`gloo`: if aggregators cannot be joined, or a job gets no turn or no more light, all ranks go on with Gloo "
         "alone, and warn.",
         lambda text: _one_of("gloo", "none")(text) == "gloo",
+    ),
+    Setting(
+        "WIRESUM_OPEN_GLOO", "open_gloo", "`0` or `1`", "0",
+        "`1`: in a sealed or proven job, Gloo carries collectives outside the network in the clear. Others on the "
+        "network can then read and change them. Must be the same on every rank.", _switch,
     ),
     Setting(
         "WIRESUM_LOG", "log", "`debug`, `info`, `warning`, `error` or `off`", "info",

@@ -17,11 +17,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from torch.distributed import ProcessGroupGloo, Work
+from torch.distributed import Work
 
 import torch
 
 if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Backend
+
     from wiresum.torch._c10d import Progress, Stalled
 
 logger = logging.getLogger("wiresum.torch")
@@ -42,7 +44,7 @@ class Watch:
     """Watches whose ranks have not left."""
 
     def __init__(
-        self, gloo: ProcessGroupGloo, progress: Progress, abort: Callable[[Work], None], *, misses_the_silent: bool
+        self, gloo: Backend, progress: Progress, abort: Callable[[Work], None], *, misses_the_silent: bool
     ) -> None:
         """Makes a watch that has not begun.
 

@@ -12,6 +12,7 @@
 #include "ledger.h"
 #include "ordered_future.h"
 #include "reconfigurable.h"
+#include "sealed_gloo.h"
 #include "share_work.h"
 #include "sparse_work.h"
 #include "work.h"
@@ -102,6 +103,26 @@ const wiresum_engine_abi *engine_in(const py::capsule &capsule) {
                 WIRESUM_ENGINE_ABI_VERSION,
                 ". Run `python -m wiresum.torch.build`, or install matching versions.");
     return engine;
+}
+
+// The capsule is kept until the last message is sealed.
+GlooKeys gloo_keys_in(const py::capsule &capsule) {
+    const auto *keys = static_cast<const wiresum_gloo_keys *>(
+        PyCapsule_GetPointer(capsule.ptr(), WIRESUM_GLOO_KEYS_CAPSULE));
+    if (keys == nullptr) {
+        throw py::error_already_set();
+    }
+    TORCH_CHECK(keys->version == WIRESUM_GLOO_KEYS_VERSION, "wiresum: wiresum._native has version ",
+                keys->version, " of the keys of Gloo, this extension version ", WIRESUM_GLOO_KEYS_VERSION,
+                ". Run `python -m wiresum.torch.build`, or install matching versions.");
+    return {keys, [held = without_lock(capsule)](const wiresum_gloo_keys *) {}};
+}
+
+c10::intrusive_ptr<c10d::Backend> sealed_gloo(const c10::intrusive_ptr<c10d::Backend> &gloo,
+                                              const py::capsule &keys, std::vector<int> names) {
+    GlooKeys held = gloo_keys_in(keys);
+    py::gil_scoped_release unlocked;
+    return c10::make_intrusive<SealedGloo>(gloo, std::move(held), std::move(names));
 }
 
 c10::intrusive_ptr<c10d::Backend>
@@ -306,6 +327,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
                py::arg("open_gloo"), py::arg("close"), py::arg("remake"), py::arg("split"),
                py::arg("progress"), py::arg("loss_known_after"));
+    module.def("sealed_gloo", &sealed_gloo, py::arg("gloo"), py::arg("keys"), py::arg("names"));
     module.def("reconfigurable", &reconfigurable, py::arg("rank"), py::arg("size"), py::arg("timeout"),
                py::arg("handle"), py::arg("meet"));
     module.def("ledgers", &Ledger::all);
