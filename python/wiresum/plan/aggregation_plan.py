@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from wiresum.document import Document, FileDocument, read_text, write_text
+from wiresum.document import Amount, Document, FileDocument, Number, read_text, write_text
 from wiresum.errors import PlanError, WiresumError
 from wiresum.native import why_missing
 from wiresum.plan.choices import FLOAT32_BYTES, MAX_MISSED, Engine, Exponents, Lanes, lane_bytes
@@ -218,11 +218,11 @@ class Solution(Document):
     solver: str
     status: SolutionStatus
     objective: str
-    value: float
-    bound: float | None = None
-    gap: float | None = None
+    value: Number
+    bound: Number | None = None
+    gap: Number | None = None
     seed: U32 | None = None
-    seconds: float | None = None
+    seconds: Amount | None = None
 
     @property
     def is_searched(self) -> bool:

@@ -8,15 +8,36 @@ pub use links::Links;
 pub use paths::Paths;
 pub use routes::Routes;
 
+use std::time::Duration;
+
 use wiresum_netem::PS_PER_SECOND;
 
 use crate::SimulationError;
 use crate::scenario::Scenario;
 
-/// Seconds as the simulation's time.
+/// Last moment of a simulation, 53 days from its start: the sum of four such times still fits.
+const LAST_PS: u64 = u64::MAX / 4;
+
+/// Seconds as the simulation's time, at most [`LAST_PS`].
 #[must_use]
 pub fn picoseconds(seconds: f64) -> u64 {
-    (seconds * PS_PER_SECOND).round() as u64
+    ((seconds * PS_PER_SECOND).round() as u64).min(LAST_PS)
+}
+
+/// Seconds as a time of the state machines, at most [`LAST_PS`].
+pub(crate) fn duration(s: f64) -> Duration {
+    Duration::from_secs_f64(seconds(picoseconds(s)))
+}
+
+/// Refuses a moment that the simulation's time cannot express.
+pub(crate) fn require_time(at_ps: u64) -> Result<(), SimulationError> {
+    if at_ps < LAST_PS {
+        return Ok(());
+    }
+    Err(SimulationError::Unsupported(format!(
+        "the jobs take more than {:.0} days of virtual time: give shorter times, fewer bytes or fewer rounds",
+        seconds(LAST_PS) / 86_400.0
+    )))
 }
 
 /// The simulation's time as seconds.
