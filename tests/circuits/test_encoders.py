@@ -146,7 +146,7 @@ def test_says_what_it_expected_and_what_came_and_orders_nothing(status, collecti
 def test_a_device_without_ports_is_not_ordered(ports):
     with (
         restconf(ports=(200, ports)) as (driver, server),
-        pytest.raises(CircuitError, match="expected .*ports?, and got"),
+        pytest.raises(CircuitError, match=r"expected .*ports?, and got"),
     ):
         driver.change([], [("3", "4")])
     assert server.put is None

@@ -117,7 +117,7 @@ def test_a_bad_trace_is_refused_with_its_line(change, named):
     ("line", "problem"),
     [
         ("1 3 130461 25 64 65 66", "it should have 130461 mappers, and has 4"),  # sizes before racks
-        ("0 2 0 3 2 1:65.0 4:5", "`2` is not a rack and its megabytes"),
+        ("0 2 0 3 2 1:65.0 4:5", "racks of mappers should stand here"),
         ("1,0,2,0,3,2,1:65.0,4:5", "it should have arrival and number of mappers, and has 0"),
         ("1 0 3 4 5 1:65.0 1", "4 5 1:65.0 should be racks of mappers"),
         ("1 0.5 2 0 3 2 1:65.0 4:5", "0.5 2 should be arrival and mappers"),

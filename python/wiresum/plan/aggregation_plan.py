@@ -273,6 +273,15 @@ class AggregationPlan(FileDocument):
         return self
 
     @classmethod
+    def read_public(cls, path: Path | str) -> Self:
+        """Reads a file as it is, for commands that take no part in the job: the file of the secret stays closed.
+
+        Raises:
+            PlanError: it cannot be read, or is wrong; with a line for each bad field.
+        """
+        return super().read(path)
+
+    @classmethod
     def read(cls, path: Path | str, secret: Path | None = None) -> Self:
         """Reads a file, and the secret from one of its own where the plan has none.
 

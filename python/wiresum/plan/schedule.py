@@ -54,6 +54,15 @@ class Schedule(FileDocument):
     intervals: list[Interval]
 
     @classmethod
+    def read_public(cls, path: Path | str) -> Self:
+        """Reads a file as it is, for commands that carry nothing out: the file of the secrets stays closed.
+
+        Raises:
+            PlanError: it cannot be read, or is wrong; with a line for each bad field.
+        """
+        return super().read(path)
+
+    @classmethod
     def read(cls, path: Path | str) -> Self:
         """Reads a file, and secrets of jobs from the one beside it where plans have none.
 

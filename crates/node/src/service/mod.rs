@@ -58,6 +58,9 @@ pub fn reason(error: &io::Error) -> String {
 /// reading of a device at once.
 const MAX_DOCUMENT: u64 = 64 << 20;
 
+/// What some editors put before a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// The text of a regular file of at most [`MAX_DOCUMENT`] bytes.
 ///
 /// # Errors
@@ -69,7 +72,7 @@ pub fn read_document(path: &Path) -> io::Result<String> {
         let problem = format!("has more than {} MiB", MAX_DOCUMENT >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
     }
-    Ok(text)
+    Ok(text.strip_prefix(BYTE_ORDER_MARK).map(str::to_owned).unwrap_or(text))
 }
 
 /// Opens a regular file, and never waits: a FIFO blocks who opens it, and a device may act on it.

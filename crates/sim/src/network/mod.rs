@@ -92,3 +92,24 @@ impl RoutedLinks {
         kept
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_of_seconds_panics() {
+        for seconds in [-1.0, 0.0, 1e-320, 1e6, 1e300, f64::MAX, f64::INFINITY, f64::NAN] {
+            assert!(picoseconds(seconds) <= LAST_PS, "{seconds}");
+            assert!(duration(seconds) <= duration(f64::MAX), "{seconds}");
+        }
+        assert_eq!(duration(0.01), Duration::from_millis(10));
+    }
+
+    #[test]
+    fn refuses_a_moment_after_the_last_one() {
+        assert_eq!(require_time(picoseconds(1e6)), Ok(()));
+        let refused = require_time(picoseconds(1e9)).expect_err("too late");
+        assert!(refused.to_string().contains("more than 53 days of virtual time"), "{refused}");
+    }
+}
