@@ -1,14 +1,16 @@
 """Files that people write by hand: strict models, and errors that name the field and the remedy."""
 
+import errno
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_args
+from typing import Annotated, Any, BinaryIO, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from wiresum import formats
@@ -27,8 +29,41 @@ MAX_FILE_BYTES = 64 << 20
 """Largest size of a document; a plan of ten thousand workers has 4 MB. It ends the reading of a device at once."""
 
 
-BYTE_ORDER_MARK = "\ufeff"
-"""What some editors put before a text; neither JSON nor TOML may have it."""
+MAX_SECONDS = 1e9
+"""32 years: no trace of a cluster is longer, and nanoseconds of it fit 64 bits."""
+MAX_WAIT_S = 1e6
+"""12 days. The kernel counts a wait in milliseconds of 31 bits, and the simulator counts picoseconds in 64 bits."""
+MIN_BPS, MAX_BPS = 1e-9, float(1 << 53)
+"""Bounds of a rate. `MAX_BPS` is what a plan can hold. No time for `MAX_BYTES` overflows at `MIN_BPS`."""
+MAX_BYTES = 1 << 53
+"""9 PB: a floating-point number counts so many bytes exactly."""
+MAX_COUNT = (1 << 32) - 1
+"""As many as a 32-bit number counts."""
+MAX_INTEGER = (1 << 63) - 1
+"""Largest integer of Rust's and numpy's signed type."""
+MAX_NUMBER = 1e30
+"""Largest magnitude of a result: above any product of a count, a number of bytes and a time."""
+
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
+WaitSeconds = Annotated[float, Field(gt=0, le=MAX_WAIT_S)]
+BitsPerSecond = Annotated[float, Field(ge=MIN_BPS, le=MAX_BPS)]
+Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
+PositiveBytes = Annotated[int, Field(gt=0, le=MAX_BYTES)]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+PositiveCount = Annotated[int, Field(gt=0, le=MAX_COUNT)]
+Integer = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
+Number = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+Amount = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
+PositiveAmount = Annotated[float, Field(gt=0, le=MAX_NUMBER)]
+
+KINDS = {
+    stat.S_IFDIR: "directory",
+    stat.S_IFIFO: "FIFO",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+"""Names of files that are not regular ones."""
 
 
 class Document(BaseModel):
@@ -97,8 +132,30 @@ class FileDocument(Document):
         write_text(path, self.to_json(), self.what, self.error)
 
 
+def open_regular(path: Path | str) -> BinaryIO:
+    """Opens a regular file, and never waits: a FIFO blocks its reader, and a device may act on a reader.
+
+    Raises:
+        OSError: it cannot be opened, or is another kind of file.
+    """
+    _require_regular(os.stat(path).st_mode)
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    try:
+        _require_regular(os.fstat(file.fileno()).st_mode)  # Another file may have taken the place of the first one.
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def _require_regular(mode: int) -> None:
+    kind = KINDS.get(stat.S_IFMT(mode))
+    if kind is not None:
+        raise OSError(errno.EINVAL, f"is a {kind}, not a regular file")
+
+
 def read_text(path: Path | str, what: str, error: type[WiresumError]) -> str:
-    """The text of a file of at most `MAX_FILE_BYTES`.
+    """The text of a regular file of at most `MAX_FILE_BYTES`, without a byte order mark.
 
     Args:
         path: of the file.
@@ -106,9 +163,9 @@ def read_text(path: Path | str, what: str, error: type[WiresumError]) -> str:
         error: what to raise where it cannot be read, is no text or is larger.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as bad:
         byte = f"byte 0x{bad.object[bad.start]:02x} at position {bad.start}"
         raise error(f"{what} {path}: is no text in UTF-8 ({byte}); check the path, or save it as UTF-8") from None
@@ -117,8 +174,6 @@ def read_text(path: Path | str, what: str, error: type[WiresumError]) -> str:
         raise error(f"{what} {path}: cannot be read ({reason}); check the path") from None
     if len(content) > MAX_FILE_BYTES:
         raise error(f"{what} {path}: has more than {MAX_FILE_BYTES >> 20} MiB; check the path")
-    if text.startswith(BYTE_ORDER_MARK):
-        raise error(f"{what} {path}: begins with a byte order mark; save it as UTF-8 without one")
     return text
 
 

@@ -78,7 +78,7 @@ ALLOWED_PACKAGES = {
     "page": {"errors"},
     "topology": {"errors", "document", "registry"},
     "workload": {"errors", "document", "topology", "schedule"},
-    "circuits": {"errors", "registry", "topology"},
+    "circuits": {"errors", "registry", "document", "topology"},
     "gates": {"errors", "native", "_native"},
     "gpu": set(),
     "plan": {"errors", "wire", "native", "document", "picture", "topology", "_native"},

@@ -92,7 +92,9 @@ def test_a_wrong_password_is_refused_and_is_in_no_error(secured, monkeypatch):
         ("sonic-gnmi://admin@h?password-file=/nowhere", "password-file=/nowhere cannot be read"),
         ("sonic-gnmi://h?insecure=maybe", "insecure=maybe is neither yes nor no"),
         ("sonic-gnmi://h?ca=/nowhere", "ca=/nowhere cannot be read"),
-        ("sonic-gnmi://h?key=/dev/null", "a certificate needs its key; give both"),
+        (f"sonic-gnmi://h?key={__file__}", "a certificate needs its key; give both"),
+        ("sonic-gnmi://h?ca=/dev/zero", r"ca=/dev/zero cannot be read \(is a device, not a regular file\)"),
+        ("sonic-gnmi://admin@h?password-file=/", r"cannot be read \(is a directory, not a regular file\)"),
         ("sonic-gnmi://h?timeout=soon", "timeout=soon is not a number"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.cli.forks import wiresum
 import wiresum as package
 from wiresum import formats
 from wiresum.document import FileDocument
+from wiresum.plan.aggregation_plan import secret_beside
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 PLAN = Path(__file__).parents[2] / "spec/example-plan.json"
@@ -51,6 +53,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "latin").write_bytes(b"n\xe4me")
     (folder / "marked").write_bytes(b"\xef\xbb\xbf" + PLAN.read_bytes())
     (folder / "folder").mkdir()
+    os.mkfifo(folder / "fifo")
     return folder
 
 
@@ -78,8 +81,9 @@ def test_a_plan_is_no_topology_and_the_other_way_round(files: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [command for _, command in CASES])
-def test_an_empty_file_and_one_that_is_not_there_are_said_once(command: str, files: Path) -> None:
-    for name, words in {"empty": "is empty; check the path", "absent": "no such file"}.items():
+def test_an_empty_file_an_absent_one_and_a_fifo_are_said_once(command: str, files: Path) -> None:
+    wrong = {"empty": "is empty; check the path", "absent": "no such file", "fifo": "is a fifo, not a regular file"}
+    for name, words in wrong.items():
         told = said(command, files / name).lower()
         assert words in told
         assert told.count(str(files / name).lower()) == 1
@@ -90,8 +94,7 @@ def test_an_empty_file_and_one_that_is_not_there_are_said_once(command: str, fil
     ("name", "words"),
     [
         ("latin", "is no text in UTF-8 (byte 0xe4 at position 1)"),
-        ("marked", "begins with a byte order mark; save it as UTF-8 without one"),
-        ("folder", "cannot be read (Is a directory); check the path"),
+        ("folder", "cannot be read (is a directory, not a regular file); check the path"),
     ],
 )
 def test_what_is_no_text_is_said_once(command: str, name: str, words: str, files: Path) -> None:
@@ -108,6 +111,26 @@ def test_json_that_is_no_object_is_said_so(command: str, files: Path) -> None:
 def test_json_is_no_scenario(files: Path) -> None:
     (files / "bare").write_text("{}")
     assert "is JSON, and scenarios are TOML" in said("simulate FILE", files / "bare")
+
+
+def test_reads_files_with_a_byte_order_mark(files: Path) -> None:
+    assert wiresum("explain", str(files / "marked")).returncode == 0
+    (files / "rows.csv").write_bytes(b"\xef\xbb\xbfjob_id,submit_time,gpu_num\na,0,0.5\nb,1,0\n")
+    done = wiresum("workload", "table", str(files / "rows.csv"))
+    assert done.returncode == 0
+    assert "1 of 2 jobs have no GPU and are left out" in " ".join(done.stderr.split())
+
+
+def test_only_commands_that_need_the_secret_open_it(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    assert wiresum("plan", "star:workers=3", "--engine", "udp", "-o", str(plan)).returncode == 0
+    secret = secret_beside(plan)
+    secret.unlink()
+    os.mkfifo(secret)
+    for line in ("explain FILE", "predict FILE -t star:workers=3", "adjust FILE -t star:workers=3"):
+        assert wiresum(*(str(plan) if word == "FILE" else word for word in line.split())).returncode == 0
+    for line in ("keys FILE --node 0", "selftest FILE"):
+        assert f"secret {secret}: cannot be read (is a FIFO, not a regular file)" in said(line, plan)
 
 
 @pytest.mark.parametrize("command", ["workload coflows FILE", "workload table FILE", "topology import FILE -f hpcc"])

@@ -6,6 +6,7 @@ answered as it should: with a document, or with an error of the project.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import random
@@ -19,14 +20,18 @@ from typing import Any
 
 from wiresum.errors import WiresumError
 from wiresum.plan.aggregation_plan import AggregationPlan
+from wiresum.plan.explanation import explain as in_words
 from wiresum.plan.schedule import Schedule
 from wiresum.plan.tables import Tables
 from wiresum.schedule.model import Timetable
 from wiresum.sim.resolve import resolve
+from wiresum.sim.run import run_resolved
 from wiresum.sim.source import ScenarioFile
 from wiresum.topology.generators import TOPOLOGIES
 from wiresum.topology.model import Topology
 from wiresum.workload.model import Workload
+from wiresum.workload.sites import units_of
+from wiresum.workload.summary import describe, summarize
 
 ROOT = Path(__file__).parents[2]
 MOST_CHANGES = 3
@@ -36,33 +41,94 @@ DEPTH = 100_000
 LONG = "x" * 100_000
 WRONG: list[Any] = [
     None, True, False, 0, 1, -1, 2, 255, 256, 65_535, 65_536, 2**31, 2**32, 2**53 + 1, 2**63, 2**64, -(2**63), 10**400,
-    0.5, -0.5, 1e-320, 1e300, -1e300, "", "0", "\x00", "\ud800", "../../etc/passwd", "/dev/zero", "0.0.0.0:0", "[::]:1",
-    LONG, [], {}, [[]], [None] * 1000, {"x": {}}, {LONG: 1},
+    0.5, -0.5, 1e-320, 1e300, -1e300, 1e308, 1e9, "", "0", "\x00", "\ud800", "../../etc/passwd", "/dev/zero",
+    "0.0.0.0:0", "[::]:1", LONG, [], {}, [[]], [None] * 1000, {"x": {}}, {LONG: 1},
 ]  # fmt: skip
 """What a field may be instead."""
+EXTREMES = [0, -1, 2**31, 2**32, 2**53, 2**63, 2**64, 10**400, 1e-320, 1e6, 1e9, 1e18, 1e30, 1e300, 1e308, -1e308]
+"""Numbers that a field may have instead of its own."""
+MOST_FIELDS = 60
+"""Of a document that get each of them."""
 NOISE = ["[", "]", "{", "}", '"', ",", ":", "=", "\\", "\n", "\x00", "9" * 5000, "1e999", "NaN", "-Infinity", "é"]
 """What a text may have anywhere."""
 
+MOST_RECORDS = 20
+"""Of a simulation: what begins well may take years of virtual time."""
+
 Reader = Callable[[str], object]
+
+
+class EnoughError(Exception):
+    """A simulation has begun, which is all that is asked of it."""
+
+
+NUMBERS: dict[str, list[dict[str, Any]]] = {
+    "scenario": [
+        {
+            "format": "wiresum-scenario/1",
+            "topology": "leaf-spine:leaves=2,spines=1,hosts_per_leaf=3,programmable=1",
+            "fidelity": fidelity,
+            "patience_s": 10.0,
+            "links": {"queue_bytes": 100_000, "ecn_bytes": 50_000, "jitter_s": 0.0, "loss": 0.0},
+            "job": [
+                {
+                    "name": "model",
+                    "bytes": 4000,
+                    "rounds": 1,
+                    "window": 8,
+                    "start": {"kind": "uniform", "least_s": 0.0, "most_s": 0.1},
+                    "compute": {"kind": "lognormal", "median_s": 0.1, "sigma": 0.1},
+                    **more,
+                }
+            ],
+            "background": [{"source": "w0", "target": "w1", "rate_bps": 1e6, "from_s": 0.0, "until_s": 0.01}],
+            "failure": [{"link": "L1-S1", "at_s": 5.0, "until_s": 6.0}],
+        }
+        for fidelity, more in (
+            ("trains", {"program": {"policy": "hash", "server": "ps", "slots": 64, "timeout_s": 0.01}}),
+            ("packets", {}),
+            ("flows", {}),
+        )
+    ]
+}
+"""Documents with more numbers than the examples have."""
 
 
 def plan(text: str) -> object:
     """Reads a plan, and what is asked of every plan."""
     read = AggregationPlan.parse(text)
-    return AggregationPlan.parse(read.to_json()), read.digest(), read.derived() if read.fabric else None
+    words = in_words(read)
+    return AggregationPlan.parse(read.to_json()), read.digest(), read.derived() if read.fabric else None, words
 
 
 def topology(text: str) -> object:
-    """Reads a topology, and writes it again."""
-    return Topology.parse(Topology.parse(text).to_json())
+    """Reads a topology, writes it again, and places units and jobs in it."""
+    read = Topology.parse(text)
+    return Topology.parse(read.to_json()), units_of(read)
 
 
 def scenario(text: str) -> object:
-    """Reads a scenario, and finds what it names."""
+    """Reads a scenario, finds what it names, and begins to simulate it."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "scenario.toml"
         file.write_text(text, encoding="utf-8", errors="surrogatepass")
-        return resolve(ScenarioFile.read(file), _topology_of)
+        resolved = resolve(ScenarioFile.read(file), _topology_of)
+    heard: list[object] = []
+
+    def hear(record: object) -> None:
+        heard.append(record)
+        if len(heard) > MOST_RECORDS:
+            raise EnoughError
+
+    with contextlib.suppress(EnoughError):
+        run_resolved(resolved, hear)
+    return heard
+
+
+def workload(text: str) -> object:
+    """Reads jobs, and says what is in them."""
+    read = Workload.parse(text)
+    return describe(read), summarize(read.as_batch())
 
 
 def _topology_of(name: str) -> Topology:
@@ -78,7 +144,7 @@ READERS: dict[str, Reader] = {
     "schedule": Schedule.parse,
     "timetable": Timetable.parse,
     "tables": Tables.parse,
-    "workload": Workload.parse,
+    "workload": workload,
 }
 """By the kind of document."""
 
@@ -197,14 +263,37 @@ def _inline(value: Any) -> str:
     return json.dumps(value)
 
 
+def extremes(kind: str, seed: int) -> Iterator[str]:
+    """Documents of a kind with one number each that is as large, as small or as wrong as a file can have it."""
+    drawn, load = random.Random(f"{kind} {seed}"), tomllib.loads if kind == "scenario" else json.loads
+    for text in [*originals(kind), *map(_toml, NUMBERS.get(kind, []))]:
+        document = load(text)
+        fields = [(holder, key) for holder, key in _places(document) if type(holder[key]) in {int, float}]
+        for holder, key in drawn.sample(fields, min(len(fields), MOST_FIELDS)):
+            before = holder[key]
+            for number in EXTREMES:
+                holder[key] = number
+                yield _toml(document) if kind == "scenario" else json.dumps(document)
+            holder[key] = before
+
+
 def wrongs(kind: str, seed: int, count: int) -> Iterator[str]:
-    """What readers do wrong with mutants of a kind: each as the mutant and the complaint."""
-    for number, text in enumerate(mutants(kind, seed, count)):
+    """What readers do wrong with documents of a kind: each as the document and the complaint.
+
+    Args:
+        kind: of the documents.
+        seed: of the changes.
+        count: of the mutants; 0 for documents with extreme numbers.
+    """
+    texts = mutants(kind, seed, count) if count else extremes(kind, seed)
+    for number, text in enumerate(texts):
         try:
             READERS[kind](text)
         except WiresumError:
             pass
-        except Exception:
+        except BaseException as wrong:  # a panic of Rust is no Exception
+            if isinstance(wrong, KeyboardInterrupt):
+                raise
             yield f"{kind} {seed} #{number}: {traceback.format_exc(limit=-3)[:1000]}\n{text[:300]}"
 
 

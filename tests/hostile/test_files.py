@@ -1,15 +1,22 @@
 """Files that are too large, too deep, devices, or cannot be written: one screen of error, exit code 2, no traceback."""
 
+import importlib
 import json
 import os
+import pkgutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.cli.forks import wiresum
 from tests.hostile import limits, mutations
 
+import wiresum as package
+from wiresum.document import Document, FileDocument
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, secret_beside
 
@@ -36,7 +43,7 @@ def _fails(*arguments: str, word: str, file_bytes: int | None = None) -> None:
 
 @pytest.mark.parametrize("command", [["explain"], ["plan"]])
 def test_a_device_is_no_plan(command: list[str]) -> None:
-    _fails(*command, "/dev/zero", word="MiB")
+    _fails(*command, "/dev/zero", word="not a regular file")
 
 
 def test_a_scenario_may_be_nested_too_deeply(tmp_path: Path) -> None:
@@ -110,12 +117,78 @@ def test_a_secret_may_be_a_device(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     command = [sys.executable, "-m", "wiresum", "plan", "star:workers=2", "-o", str(plan)]
     subprocess.run(command, check=True, timeout=LIMIT_S)
-    _fails("keys", str(plan), "--node", "0", "--secret", "/dev/zero", word="MiB")
+    _fails("keys", str(plan), "--node", "0", "--secret", "/dev/zero", word="not a regular file")
 
 
 @pytest.mark.parametrize("kind", mutations.READERS)
 def test_mutated_documents_are_read_or_refused(kind: str) -> None:
     _reads(kind, seed=1, count=500)
+
+
+@pytest.mark.parametrize("kind", mutations.READERS)
+def test_extreme_numbers_are_read_or_refused(kind: str) -> None:
+    _reads(kind, seed=1, count=0)
+
+
+HUGE = {
+    "simulate": (
+        'format = "wiresum-scenario/1"\ntopology = "leaf-spine:leaves=2,spines=1,hosts_per_leaf=5,programmable=1"\n'
+        'fidelity = "trains"\n[[job]]\nbytes = 8_000_000\n'
+        '[job.program]\npolicy = "hash"\nserver = "ps"\nslots = 512\ntimeout_s = 1e308\n',
+        "huge:8: job[0].program.timeout_s: input should be less than or equal to 1000000, not 1e+308",
+    ),
+    "workload show": (
+        json.dumps({"format": "wiresum-workload/1", "name": "huge", "jobs": [
+            {"name": "j1", "workers": {"u0": 2}, "bytes": 10**400}
+        ]}),
+        "jobs[0].bytes: input should be less than or equal to 9007199254740992, not 1000",
+    ),
+}  # fmt: skip
+"""By the command that reads it."""
+
+
+@pytest.mark.parametrize("command", HUGE)
+def test_a_number_that_is_too_large_is_named_with_its_bound(command: str, tmp_path: Path) -> None:
+    text, words = HUGE[command]
+    (tmp_path / "huge").write_text(text)
+    done = wiresum(*command.split(), str(tmp_path / "huge"))
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_every_number_of_a_document_has_bounds() -> None:
+    """Without one, 10⁴⁰⁰ is read, and ends in an `OverflowError` wherever it is first counted with."""
+    packages = ("adjust", "plan", "planners", "predict", "schedule", "sim", "sparse", "topology", "turns", "workload")
+    for module in pkgutil.walk_packages(package.__path__, "wiresum."):
+        if module.name.split(".")[1] in packages:
+            importlib.import_module(module.name)
+    found = [
+        f"{one.__name__}.{name}"
+        for one in _documents(Document)
+        for name, field in one.model_json_schema().get("properties", {}).items()
+        if any("maximum" not in number and "exclusiveMaximum" not in number for number in _numbers(field))
+    ]
+    assert found == []
+
+
+def _documents(of: type[Document]) -> Iterator[type[Document]]:
+    for one in of.__subclasses__():
+        if one is not FileDocument:
+            yield one
+        yield from _documents(one)
+
+
+def _numbers(schema: Any) -> Iterator[dict[str, Any]]:
+    """Schemas of the numbers that a field may have, in lists and objects too."""
+    if isinstance(schema, list):
+        for one in schema:
+            yield from _numbers(one)
+    if not isinstance(schema, dict):
+        return
+    if schema.get("type") in {"integer", "number"} and not {"const", "enum"} & set(schema):
+        yield schema
+    for key in ("anyOf", "oneOf", "items", "prefixItems", "additionalProperties"):
+        yield from _numbers(schema.get(key))
 
 
 @pytest.mark.soak

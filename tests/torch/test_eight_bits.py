@@ -153,6 +153,46 @@ def test_room_that_does_not_fit_is_refused(world: World) -> None:
         world.run(of_another_length)
 
 
+REFUSED = {
+    "int64": torch.zeros(10, dtype=torch.int64),
+    "int32": torch.zeros(ELEMENTS, dtype=torch.int32),
+    "uint8": torch.zeros(10, dtype=torch.uint8),
+    "bool": torch.zeros(10, dtype=torch.bool),
+    "float64": torch.zeros(ELEMENTS, dtype=torch.float64),
+    "complex64": torch.zeros(10, dtype=torch.complex64),
+    "float8_e5m2": torch.zeros(10, dtype=torch.float8_e5m2),
+    "float32 in the layout sparse_coo": torch.zeros(10).to_sparse(),
+    "float32 in the layout sparse_csr": torch.zeros(2, 2).to_sparse_csr(),
+}
+
+
+def of_refused_types() -> tuple[list[str], int, float]:
+    """The errors, how many bytes were sent for them, and the next sum."""
+    before, said = report().groups[0].engine["bytes_sent"], []
+    for tensor in REFUSED.values():
+        for kept in (None, torch.zeros(ELEMENTS)):
+            try:
+                eight_bits.all_reduce(tensor, dist.ReduceOp.SUM, kept=kept)
+            except ValueError as refused:
+                said.append(str(refused))
+    sent = report().groups[0].engine["bytes_sent"] - before
+    ones = torch.ones(10)
+    eight_bits.all_reduce(ones, dist.ReduceOp.SUM)
+    return said, sent, float(ones.sum())
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_other_types_are_refused_on_every_rank(world: World) -> None:
+    for said, sent, total in world.run(of_refused_types):
+        assert said == [
+            f"eight_bits.all_reduce takes dense tensors of float32, float16, bfloat16, and not {name}; "
+            "convert the tensor, or use dist.all_reduce"
+            for name in REFUSED
+            for _ in range(2)
+        ]
+        assert (sent, total) == (0, 10 * RANKS)
+
+
 def summed_by_8_bits() -> int:
     rows = report().groups[0].rows
     return sum(row.collectives for row in rows if row.collective == "all_reduce_int8" and row.is_summed)

@@ -104,13 +104,40 @@ def test_a_trace_keeps_its_bytes_on_any_number_of_units():
         (("5:0.5", "5:0"), "line 3: `5:0` is not a rack and its megabytes"),
         (("2 1500", ": 1500"), "line 3: name: string should match pattern"),
         (("1 5:0.5", "0"), "line 3: job c2: a coflow has `sinks`"),
-        (("2 1500", "1 1500"), "two have the name c1"),
+        (("2 1500", "1 1500"), "lines 2 and 3: two coflows have the id 1"),
         (("1 0 2", "1 9000 2"), "c2 comes at 1.5 s, before c1 at 9.0 s; sort the jobs"),
     ],
 )
 def test_a_bad_trace_is_refused_with_its_line(change, named):
     with pytest.raises(WorkloadError, match=re.escape(named)):
         coflows(TRACE.replace(*change), ["u0", "u1"])
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("1 3 130461 25 64 65 66", "it should have 130461 mappers, and has 4"),  # sizes before racks
+        ("0 2 0 3 2 1:65.0 4:5", "racks of mappers should stand here"),
+        ("1,0,2,0,3,2,1:65.0,4:5", "it should have arrival and number of mappers, and has 0"),
+        ("1 0 3 4 5 1:65.0 1", "4 5 1:65.0 should be racks of mappers"),
+        ("1 0.5 2 0 3 2 1:65.0 4:5", "0.5 2 should be arrival and mappers"),
+        ("1 0 2 0 3 2 1 65", "`1` is not a rack and its megabytes"),
+        (f"1 0 {10**400} 0 3 2 1:65.0", "arrival and mappers should stand here, as numbers from 0 to"),
+        (f"1 {10**400} 1 0 1 1:65.0", "arrival and mappers should stand here, as numbers from 0 to"),
+        ("1 0 1 0 1 1:1e400", "`1:1e400` is not a rack and its megabytes"),
+        ("1 0 1 0 1 1:nan", "`1:nan` is not a rack and its megabytes"),
+        (f"1 {10**15} 1 0 1 1:5", "arrival_s: input should be less than or equal to 1000000000"),
+    ],
+)
+def test_another_format_of_coflows_is_told_the_columns(line, problem):
+    with pytest.raises(WorkloadError) as refused:
+        coflows(f"6 1\n\n{line}\n", ["u0", "u1"])
+    said = str(refused.value)
+    assert said.startswith("line 3: ")
+    assert problem in said
+    assert "a line of the coflow benchmark has id, arrival in ms, number of mappers, their racks, " in said
+    assert f"`{line[:40]}" in said
+    assert len(said) < 500
 
 
 @given(st.text(alphabet="0123456789: .\n-x", max_size=60))
@@ -140,16 +167,47 @@ def test_a_table_is_sorted_counts_from_the_first_job_and_leaves_out_who_sends_no
     [
         ("a,b\n1,2\n", "line 1: no column for arrival; name it one of arrival_s"),
         ("arrival,gpus\nsoon,1\n", "line 2: arrival is `soon`; give seconds, or a date and time"),
-        ("arrival,gpus\n1,many\n", "line 2: gpus is `many`; give a number"),
+        ("arrival,gpus\n1,many\n", "line 2: gpus is `many`; give a number from 0"),
+        ("arrival,gpus\n1,-2\n", "line 2: gpus is `-2`; give a number from 0"),
+        ("arrival,gpus\n1,nan\n", "line 2: gpus is `nan`; give a number from 0"),
+        ("arrival,gpus\n1,inf\n", "line 2: gpus is `inf`; give a number from 0"),
+        ("arrival,gpus\n1,1e308\n", "line 2: gpus is `1e308`; give a number from 0 to 4294967295"),
+        (f"arrival,gpus\n1,{10**400}\n", f"line 2: gpus is `{'1' + 59 * '0'}`; give a number from 0"),
+        ("arrival,gpus\nnan,1\n", "line 2: arrival is `nan`; give seconds, or a date and time"),
+        ("arrival,gpus\n0,1\n1e300,1\n", "line 3: arrival_s: input should be less than or equal to 1000000000"),
+        ("arrival,gpus,bytes\n1,1,0\n", "line 2: bytes: input should be greater than 0"),
+        ("arrival,gpus,bytes\n1,1,0.5\n", "line 2: bytes is `0.5`; give a whole number"),
+        (f"arrival,gpus,bytes\n1,1,{10**400}\n", "line 2: bytes: input should be less than or equal to"),
+        ("arrival,gpus,steps\n1,1,0\n", "line 2: iterations: input should be greater than 0"),
+        ("arrival,gpus,compute_s\n1,1,inf\n", "line 2: compute_s is `inf`; give a number of seconds"),
+        ("arrival,gpus,compute_s\n1,1,-1\n", "line 2: compute_s: input should be greater than or equal to 0"),
+        ("arrival,gpus\n\n1,\n", "line 3: gpus is ``; give a number"),
+        ('arrival,gpus,job\n1,1,"a\nb"\n1,x,c\n', "line 4: gpus is `x`"),
+        ("arrival,gpus,job\n1,1,A/1\n2,1,B\n0,1,A-1\n", "jobs A/1 (line 2) and A-1 (line 4) both have the name A-1"),
+        ("arrival,gpus,job\n1,1,A\n2,1,A\n", "the jobs A (line 2) and A (line 3) both have the name A here"),
+        ("arrival,gpus,job\n1,1,j2\n2,1,\n", "jobs j2 (line 2) and without an id (line 3) both have the name j2"),
+        (f"arrival,gpus,job\n1,1,a{'x' * 32}\n2,1,b{'x' * 32}\n", f"the jobs a{'x' * 32} (line 2) and b{'x' * 32}"),
+        (f"arrival,gpus,job\n1,1,{'x' * 200_000}\n", "after line 1: field larger than field limit"),
         ("arrival,gpus\n1,0\n", "no job with workers"),
         ("arrival,gpus,steps\n5,1,2\n1,1,-2\n", "line 3: iterations: input should be greater than 0"),
         ("arrival,gpus,job\n1,1,é\n", "line 2: name: string should match pattern"),
-        ("arrival,gpus\n1,999\n", "a job of 999 workers has no room"),
+        ("arrival,gpus\n1,999\n", "line 2: a job of 999 workers has no room"),
     ],
 )
 def test_a_bad_table_is_refused_with_its_line(text, named):
     with pytest.raises(WorkloadError, match=re.escape(named)):
         table(text, UNITS, (1, 2))
+
+
+def test_parts_of_a_gpu_are_whole_workers_and_every_change_is_said():
+    told = []
+    text = "arrival,gpus,job\n0,0.5,a\n1,1.5,b\n2,2.5,c\n3,0.4,d\n4,2,e\n5,0,f\n6,0.0,g\n"
+    read = table(text, UNITS, (7, 7), tell=told.append)
+    assert {job.name: job.worker_count for job in read.jobs} == {"a": 1, "b": 2, "c": 3, "d": 1, "e": 2}
+    assert told == [
+        "2 of 7 jobs have no GPU and are left out, the first one in line 7",
+        "4 of 7 jobs have part of a GPU, which counts as a worker: 0.5 is 1 in line 2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -161,6 +219,7 @@ def test_a_bad_table_is_refused_with_its_line(text, named):
         ({"workers": {}, "bytes": 1}, "at least 1"),
         ({"workers": {"u0": 0}, "bytes": 1}, "greater than 0"),
         ({"workers": {"u0": 1}, "bytes": 0}, "greater than 0"),
+        ({"workers": {"u0": 1}, "bytes": 10**400}, "less than or equal to 9007199254740992"),
         ({"workers": {"u0": 1}, "bytes": 1, "speed": 1}, "not a known field"),
     ],
 )

@@ -3,15 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Annotated
-
-from pydantic import Field
 
 from wiresum import wire
 from wiresum.adjust.bottleneck import relieved_seconds
 from wiresum.adjust.exchanges import dense, exchanging
 from wiresum.adjust.mending import mend
-from wiresum.document import Document
+from wiresum.document import BitsPerSecond, Bytes, Count, Document
 from wiresum.errors import PlanError
 from wiresum.plan.aggregation_plan import AggregationPlan, PlanNode, PlanStream, Tree
 from wiresum.plan.bandwidth import bandwidths
@@ -40,9 +37,9 @@ class Load(Document):
         bandwidth_bps: bit/s that other work leaves, on each of its links and in each direction.
     """
 
-    memory_used_bytes: Annotated[int, Field(ge=0)] | None = None
-    idle_cores: Annotated[int, Field(ge=0)] | None = None
-    bandwidth_bps: Annotated[float, Field(gt=0)] | None = None
+    memory_used_bytes: Bytes | None = None
+    idle_cores: Count | None = None
+    bandwidth_bps: BitsPerSecond | None = None
 
 
 @dataclass(frozen=True)

@@ -173,9 +173,10 @@ def typed(value: object) -> Any:
 
 
 def content(value: Any) -> Any:
-    """What a value in JSON says.
+    """The content of a value in JSON, or its text; None if it is empty.
 
     Raises:
         ValueError: it is no JSON.
     """
-    return json.loads(value.json_ietf_val or value.json_val)
+    text = value.json_ietf_val or value.json_val
+    return json.loads(text) if text else value.string_val or None

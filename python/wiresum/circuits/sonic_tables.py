@@ -59,12 +59,12 @@ def reading(configured: Rows, ports: Rows) -> Reading:
     """What a device says, by its cross-connects and the states of its ports.
 
     Raises:
-        ValueError: a cross-connect does not lead from a side A to a side B.
-        LookupError: a row lacks a field, or a state is not one of SONiC's.
+        ValueError: a cross-connect does not lead from a side A to a side B, a row lacks a field, or a state is not one
+            of SONiC's.
     """
     connections: set[Connection] = set()
     for name, fields in configured.items():
-        found = CONNECTION.fullmatch(f"{fields['a_side']}-{fields['b_side']}")
+        found = CONNECTION.fullmatch(f"{_field(name, fields, 'a_side')}-{_field(name, fields, 'b_side')}")
         if found is None:
             raise ValueError(f"cross-connect {name} is not from a side A to a side B")
         connections.add((found[1], found[2]))
@@ -74,8 +74,21 @@ def reading(configured: Rows, ports: Rows) -> Reading:
 
 def _state(name: str, ports: Rows) -> PortState:
     """The worse one of a port's two sides."""
-    sides = [(side, STATES[ports[side]["oper_status"]]) for side in (f"{name}A", f"{name}B") if side in ports]
+    sides = [(side, _status(side, ports[side])) for side in (f"{name}A", f"{name}B") if side in ports]
     return worst(
         PortState(state, f"the device says that {side} has failed" if state is State.FAILED else "")
         for side, state in sides
     )
+
+
+def _status(side: str, fields: Mapping[str, str]) -> State:
+    status = str(_field(side, fields, "oper_status"))
+    if status not in STATES:
+        raise ValueError(f"{PORT_STATES} has {side} as {status}; expected one of {', '.join(STATES)}")
+    return STATES[status]
+
+
+def _field(row: str, fields: Mapping[str, str], name: str) -> str:
+    if name not in fields:
+        raise ValueError(f"row {row} has {', '.join(fields) or 'no field'}; expected {name}")
+    return fields[name]

@@ -57,7 +57,7 @@ def adjust(
         if against:
             raise typer.BadParameter("a schedule is compared with nothing; leave it out", param_hint="--against")
         return _adjust_schedule(plan, network.load(topology), parse_seconds(at), output, as_json=as_json)
-    before, there = AggregationPlan.read(plan), network.load(topology)
+    before, there = (AggregationPlan.read if output else AggregationPlan.read_public)(plan), network.load(topology)
     adjusted = adjust_plan(before, there)
     for line in [*adjusted.reasons, *map(str, adjusted.moves)] or ["nothing moves"]:
         note(line)
@@ -77,7 +77,7 @@ def _adjust_schedule(file: Path, now: Topology, at_s: float, output: Path | None
     from wiresum.plan.schedule import Schedule
     from wiresum.turns.adjustment import adjust_schedule
 
-    adjusted = adjust_schedule(Schedule.read(file), now, at_s)
+    adjusted = adjust_schedule((Schedule.read if output else Schedule.read_public)(file), now, at_s)
     for line in adjusted.reasons or ["nothing changes"]:
         note(line)
     if output:

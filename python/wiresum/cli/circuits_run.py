@@ -139,8 +139,14 @@ def _schedule(file: Path, topology: Topology, jobs: Path | None) -> Schedule:
 
 def _known(folder: Path) -> dict[int, str]:
     """Secrets that ranks of a driver before have: if it has died, they are believed by these alone."""
+    from wiresum.document import read_text
+
     files = {file: file.name.removeprefix("job-").removesuffix(".json.secret") for file in folder.glob(SECRETS)}
-    return {int(number): file.read_text().strip() for file, number in files.items() if number.isdigit()}
+    return {
+        int(number): read_text(file, "secret", ScheduleError).strip()
+        for file, number in files.items()
+        if number.isdigit()
+    }
 
 
 def _secrets(work: Schedule | Online) -> dict[int, str]:

@@ -163,6 +163,8 @@ def _show(made: list[Candidate]) -> None:
         if candidate.cost:
             table.add_row(*_cells(candidate))
     print_wide(table, NARROWEST)
+    if any(candidate.solution and candidate.solution.gap is not None for candidate in made):
+        note("gap: proven for what each planner minimizes, such as the load of the busiest link, and not for the time")
     for candidate in made:
         if candidate.refusal:
             out().print(f"{candidate.planner}: {candidate.refusal}", markup=False)

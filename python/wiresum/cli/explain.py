@@ -17,6 +17,6 @@ def explain(plan: PlanArgument) -> None:
     if format_of(plan, "plan", PlanError) == FORMAT:
         from wiresum.turns.explanation import explain as schedule_in_words
 
-        print(schedule_in_words(Schedule.read(plan)))
+        print(schedule_in_words(Schedule.read_public(plan)))
     else:
-        print(in_words(AggregationPlan.read(plan)))
+        print(in_words(AggregationPlan.read_public(plan)))

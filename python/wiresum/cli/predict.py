@@ -84,7 +84,7 @@ def predict(
     if collective not in ASKED:
         raise typer.BadParameter(f"{collective} is not one of {', '.join(ASKED)}", param_hint="--collective")
     step.refuse_beside(collective)
-    given, starts = AggregationPlan.read(plan), parse_starts(start or [])
+    given, starts = AggregationPlan.read_public(plan), parse_starts(start or [])
     is_other = collective != COLLECTIVES[0]
     alone = {
         "--start": start, "--upload-only": upload_only, "--barrier": barrier is not None, "--hosts": hosts,

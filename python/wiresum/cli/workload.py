@@ -108,14 +108,14 @@ def table(
     """Import a table of jobs with a header, comma-separated, as clusters publish them.
 
     It needs columns for arrivals and GPUs, under the names that Philly's, Helios' and Lingjun's tables have. Sizes are
-    drawn where it has no column `bytes`.
+    drawn where it has no column `bytes`. A part of a GPU counts as a worker.
     """
     from wiresum.document import naming, read_text
     from wiresum.workload.table import table as read
 
     text, there, name = read_text(file, "table", WorkloadError), load_topology(topology), _name(file)
     with naming(file, WorkloadError):
-        made = read(text, there, _range(size), name=name, spread=_share(spread), by_host=by_host, seed=seed)
+        made = read(text, there, _range(size), name=name, spread=_share(spread), by_host=by_host, seed=seed, tell=note)
     show(made)
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from wiresum.document import Document, FileDocument, read_text, write_text
+from wiresum.document import Amount, Document, FileDocument, Number, read_text, write_text
 from wiresum.errors import PlanError, WiresumError
 from wiresum.native import why_missing
 from wiresum.plan.choices import FLOAT32_BYTES, MAX_MISSED, Engine, Exponents, Lanes, lane_bytes
@@ -218,11 +218,11 @@ class Solution(Document):
     solver: str
     status: SolutionStatus
     objective: str
-    value: float
-    bound: float | None = None
-    gap: float | None = None
+    value: Number
+    bound: Number | None = None
+    gap: Number | None = None
     seed: U32 | None = None
-    seconds: float | None = None
+    seconds: Amount | None = None
 
     @property
     def is_searched(self) -> bool:
@@ -271,6 +271,15 @@ class AggregationPlan(FileDocument):
             field, problem = wrong
             raise ValueError(f"{field}: {problem}" if field else problem)
         return self
+
+    @classmethod
+    def read_public(cls, path: Path | str) -> Self:
+        """Reads a file as it is, for commands that take no part in the job: the file of the secret stays closed.
+
+        Raises:
+            PlanError: it cannot be read, or is wrong; with a line for each bad field.
+        """
+        return super().read(path)
 
     @classmethod
     def read(cls, path: Path | str, secret: Path | None = None) -> Self:

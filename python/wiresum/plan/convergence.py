@@ -1,13 +1,8 @@
 """How many rounds a training takes if each sums K of n gradients (GOAT, Eq. (28) and (34) to (36))."""
 
 import math
-from typing import Annotated
 
-from pydantic import Field
-
-from wiresum.document import Document
-
-Positive = Annotated[float, Field(gt=0)]
+from wiresum.document import Amount, Document, PositiveAmount
 
 
 class Convergence(Document):
@@ -20,9 +15,9 @@ class Convergence(Document):
         target: ε, what the mean square of the gradient's norm shall come down to.
     """
 
-    loss_gap: Positive
-    variance: Annotated[float, Field(ge=0)]
-    target: Positive
+    loss_gap: PositiveAmount
+    variance: Amount
+    target: PositiveAmount
 
     def admits(self, k: int) -> bool:
         """Whether K gradients a round can reach the target: K > σ²/ε. The square in Eq. (36) hides the sign."""

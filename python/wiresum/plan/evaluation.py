@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from wiresum.document import Document, FileDocument
+from wiresum.document import Document, FileDocument, Seconds
 from wiresum.errors import PlanError, WiresumError
 
 WORTHWHILE_SHARE = 0.10
@@ -22,8 +22,8 @@ class WorkerEvaluation(Document):
     """
 
     name: str
-    compute_seconds: Annotated[float, Field(ge=0)]
-    communication_seconds: Annotated[float, Field(ge=0)]
+    compute_seconds: Seconds
+    communication_seconds: Seconds
 
     @property
     def round_seconds(self) -> float:

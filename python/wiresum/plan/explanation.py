@@ -18,6 +18,8 @@ STATUS = {
     "time_limit": "The time limit ended the search",
     "heuristic": "Nothing is proven",
 }
+SCOPE = "The proof is about this number, and not about the time that `wiresum predict` simulates."
+"""Follows every bound: of two optimal plans, one may be slower."""
 
 
 def explain(plan: AggregationPlan) -> str:
@@ -133,7 +135,8 @@ def _proof(solution: Solution) -> str:
         return f"It follows a rule and compares no answers: {solution.objective} {solution.value:.6g}."
     what = f"It minimised {solution.objective}, by {solution.solver}: {solution.value:.6g}."
     bound = "" if solution.bound is None else f", and none is below {solution.bound:.6g} (gap {solution.gap or 0:.2%})"
-    return f"{what} {STATUS[solution.status]}{bound}."
+    scope = "" if solution.bound is None else f" {SCOPE}"
+    return f"{what} {STATUS[solution.status]}{bound}.{scope}"
 
 
 def _listed(names: list[str]) -> str:

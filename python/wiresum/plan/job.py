@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from wiresum.document import Document
+from wiresum.document import Document, Integer, PositiveBytes, PositiveCount
 from wiresum.plan.aggregation_plan import LANE_BYTES, MAX_SLOTS, U16, agrees
 from wiresum.plan.choices import (
     DEFAULT_GRADIENT_BYTES,
@@ -35,7 +35,7 @@ class JobSubModel(Document):
     """
 
     name: str
-    bytes: Annotated[int, Field(gt=0)]
+    bytes: PositiveBytes
 
 
 class Job(Document):
@@ -81,14 +81,14 @@ class Job(Document):
     sealed: bool = False
     proven: bool = False
     copies: bool = False
-    copy_servers: Annotated[int, Field(ge=1)] | None = None
-    mesh: tuple[int, ...] | None = None
-    groups: list[list[int]] | None = None
+    copy_servers: PositiveCount | None = None
+    mesh: tuple[Integer, ...] | None = None
+    groups: list[list[Integer]] | None = None
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] = 1
     policy: Policy = "pool"
     window: Annotated[int, Field(ge=1, le=MAX_SLOTS)] = DEFAULT_WINDOW
     slots: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
-    gradient_bytes: Annotated[int, Field(gt=0)] = DEFAULT_GRADIENT_BYTES
+    gradient_bytes: PositiveBytes = DEFAULT_GRADIENT_BYTES
     sub_models: Annotated[list[JobSubModel], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")

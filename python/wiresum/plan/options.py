@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from wiresum.document import Document
+from wiresum.document import Document, WaitSeconds
 from wiresum.plan.aggregation_plan import MAX_U16, U32
 from wiresum.plan.choices import DEFAULT_TIME_LIMIT_S, MAX_TRIES, Engine
 from wiresum.plan.convergence import Convergence
@@ -33,4 +33,4 @@ class PlanOptions(Document):
     convergence: Convergence | None = None
     seed: U32 = 0
     tries: Annotated[int, Field(ge=1, le=MAX_TRIES)] = 1
-    time_limit_s: Annotated[float, Field(gt=0)] = DEFAULT_TIME_LIMIT_S
+    time_limit_s: WaitSeconds = DEFAULT_TIME_LIMIT_S

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wiresum.document import Document
+from wiresum.document import Amount, Document, PositiveBytes
 from wiresum.plan.members import U16, U32, NodeChild, SocketAddress, WorkerChild
 from wiresum.plan.stream import PlanStream
 from wiresum.plan.tables import Table
@@ -15,7 +15,7 @@ ETHERNET_PACKET_BYTES = 1472
 """A datagram of a frame of 1,500 bytes."""
 ROWS_PORT = 5748
 """Where servers of tables, and switches of hot rows, receive; aggregators of the same host have the port before."""
-Deviation = Annotated[float, Field(ge=0)]
+Deviation = Amount
 RowInitial = Literal["zeros"] | dict[Literal["uniform", "normal"], Deviation]
 """What rows begin with: zeros, or one of `{"uniform": BOUND}` and `{"normal": DEVIATION}`."""
 
@@ -102,7 +102,7 @@ class PlanSparse(Document):
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
     is_averaged: bool = False
     packet_bytes: U16 = ETHERNET_PACKET_BYTES
-    memory_bytes: Annotated[int, Field(gt=0)] | None = None
+    memory_bytes: PositiveBytes | None = None
 
     @property
     def tree(self) -> dict[str, list[int]] | None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from wiresum.document import Document, FileDocument, write_text
+from wiresum.document import MAX_BPS, Document, FileDocument, Seconds, write_text
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.aggregation_plan import FORMAT as PLAN_FORMAT
 from wiresum.plan.aggregation_plan import VERSION_1, AggregationPlan, Secret, native, secret_beside
@@ -18,7 +18,6 @@ from wiresum.topology.optical import Circuit
 
 FORMAT = "wiresum-schedule/1"
 """Value of `Schedule.format`."""
-Seconds = Annotated[float, Field(ge=0)]
 
 
 class Interval(Document):
@@ -37,7 +36,7 @@ class Interval(Document):
     until_s: Seconds | None = None
     circuits: list[Circuit] = Field(default_factory=list)
     plans: dict[str, AggregationPlan]
-    rates_bps: dict[str, Annotated[float, Field(ge=1)]] = Field(default_factory=dict)
+    rates_bps: dict[str, Annotated[float, Field(ge=1, le=MAX_BPS)]] = Field(default_factory=dict)
 
     @property
     def end_s(self) -> float:
@@ -53,6 +52,15 @@ class Schedule(FileDocument):
 
     format: Literal["wiresum-schedule/1"]
     intervals: list[Interval]
+
+    @classmethod
+    def read_public(cls, path: Path | str) -> Self:
+        """Reads a file as it is, for commands that carry nothing out: the file of the secrets stays closed.
+
+        Raises:
+            PlanError: it cannot be read, or is wrong; with a line for each bad field.
+        """
+        return super().read(path)
 
     @classmethod
     def read(cls, path: Path | str) -> Self:

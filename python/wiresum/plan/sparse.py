@@ -6,12 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from wiresum.document import Document, FileDocument
+from wiresum.document import Amount, Bytes, Count, Document, FileDocument
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.tables import Table
-
-Count = Annotated[int, Field(ge=0)]
-Amount = Annotated[float, Field(ge=0)]
 
 
 class DirectionLoad(Document):
@@ -80,7 +77,7 @@ class SparsePart(FileDocument):
     root: str | None = None
     replicated_rows: Count
     summed_rows: Count
-    dense_bytes: Count
+    dense_bytes: Bytes
     seconds: Amount
     bottleneck: str
     updates_per_second: Amount

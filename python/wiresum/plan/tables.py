@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from wiresum.document import Document, FileDocument
+from wiresum.document import Document, FileDocument, PositiveAmount
 from wiresum.errors import PlanError, WiresumError
 
 MAX_ROWS = 1 << 40
@@ -35,7 +35,7 @@ class Optimizer(Document):
     """
 
     name: OptimizerName = "sgd"
-    lr: Annotated[float, Field(gt=0)] = 0.01
+    lr: PositiveAmount = 0.01
 
 
 class Table(Document):

@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-
-from wiresum.document import Document, FileDocument
+from wiresum.document import Document, FileDocument, Seconds
 from wiresum.errors import PlanError, WiresumError
 from wiresum.plan.aggregation_plan import LANE_BYTES, AggregationPlan
 from wiresum.plan.choices import Engine, Transport
@@ -34,8 +32,8 @@ class Cost(Document):
         byte_s: seconds for each byte of its values.
     """
 
-    packet_s: Annotated[float, Field(ge=0)]
-    byte_s: Annotated[float, Field(ge=0)]
+    packet_s: Seconds
+    byte_s: Seconds
 
     def seconds(self, packets: float, payload_bytes: float) -> float:
         """For so many packets with so many bytes of values in all."""

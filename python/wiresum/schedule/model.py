@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from wiresum.document import Document, FileDocument
+from wiresum.document import Amount, Count, Document, FileDocument, Integer, Number
 from wiresum.errors import ScheduleError, WiresumError
 
 
@@ -14,23 +14,23 @@ class Circuits(Document):
     """Parallel circuits between two units."""
 
     between: list[str] = Field(min_length=2, max_length=2)
-    circuits: int
+    circuits: Count
 
 
 class Rate(Document):
     """How fast a job or a flow sends, in bit/s of each worker or of the flow."""
 
-    job: int
+    job: Count
     flow: list[str] | None = None
     by: Literal["server", "switch"]
-    rate_bps: float
+    rate_bps: Amount
 
 
 class Interval(Document):
     """A time in which neither circuits nor rates change."""
 
-    from_s: float
-    until_s: float
+    from_s: Amount
+    until_s: Amount
     circuits: list[Circuits]
     rates: list[Rate]
 
@@ -38,33 +38,33 @@ class Interval(Document):
 class Spread(Document):
     """Over all jobs, in seconds."""
 
-    mean: float
-    p50: float
-    p99: float
+    mean: Amount
+    p50: Amount
+    p99: Amount
 
 
 class JobCost(Document):
     """One job's times, in seconds."""
 
-    job: int
+    job: Count
     by: Literal["server", "switch"]
-    start_s: float
-    end_s: float
+    start_s: Amount
+    end_s: Amount
 
 
 class Cost(Document):
     """What a timetable costs; the same for every scheduler."""
 
-    completion_s: float
+    completion_s: Amount
     iteration_s: Spread
     sojourn_s: Spread
-    weighted_s: float
-    slowdown: float = 0.0
+    weighted_s: Amount
+    slowdown: Amount = 0.0
     """Sojourn of the most delayed job, in parts of the time that it needs alone."""
-    setups: int
-    reconfigurations: int
-    share_summed: float
-    light_used: float
+    setups: Count
+    reconfigurations: Count
+    share_summed: Amount
+    light_used: Amount
     jobs: list[JobCost]
 
 
@@ -76,13 +76,13 @@ class Timetable(FileDocument):
 
     format: Literal["wiresum-timetable/1"] = "wiresum-timetable/1"
     scheduler: str
-    seed: int
-    bound_s: float | None = None
-    gap: float | None = None
+    seed: Integer
+    bound_s: Amount | None = None
+    gap: Number | None = None
     status: Literal["optimal", "feasible"]
     slots: bool = True
     """Whether circuits and rates change with slots only, so that rates are averages over darkness, too."""
     cost: Cost
     intervals: list[Interval]
-    seconds: float | None = None
+    seconds: Amount | None = None
     """Seconds that the scheduler took, its bound included."""

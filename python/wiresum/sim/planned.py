@@ -49,6 +49,11 @@ def is_planned(job: ScenarioJob) -> bool:
     return job.plan is not None or job.planner in SWITCH_PLANNERS
 
 
+def simulated_secret(number: int) -> str:
+    """The secret of a simulated job. It protects nothing, so a simulation never reads that of a plan."""
+    return f"{number:064x}"
+
+
 def described(job: ScenarioJob, number: int = 1) -> Job:
     """The job as planners know it, at the size of its model.
 
@@ -57,7 +62,7 @@ def described(job: ScenarioJob, number: int = 1) -> Job:
     """
     parts = _sub_models(job)
     return Job(
-        id=number, secret=f"{number:064x}", workers=job.workers, policy=job.policy, codec=job.codec,
+        id=number, secret=simulated_secret(number), workers=job.workers, policy=job.policy, codec=job.codec,
         exponents=job.exponents, lanes=job.lanes, window=job.window, slots=job.slots, mtu_bytes=job.mtu_bytes,
         jumbo=job.jumbo, copies=job.copies,
         gradient_bytes=sum(part.bytes for part in parts) if parts and job.policy != "cache" else job.bytes,

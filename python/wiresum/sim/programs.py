@@ -72,7 +72,7 @@ class Programs:
                 who = "its plan" if job.plan else f"the planner {job.planner}"
                 raise self.file.error((*place, "program", field), f"{field}: {who} says where it is summed; remove it")
         try:
-            plan = AggregationPlan.read(self.file.path.parent / job.plan) if job.plan else None
+            plan = AggregationPlan.read_public(self.file.path.parent / job.plan) if job.plan else None
             return streams(self.topology, job, plan, values, self.sites)
         except (PlanError, TopologyError) as bad:
             raise self.file.error((*place, "plan" if job.plan else "planner"), f"job {job.name}: {bad}") from None

@@ -20,7 +20,7 @@ from wiresum.schedule.model import Timetable
 from wiresum.sim.asked import Question, asked, seen
 from wiresum.sim.circuits import resolve_circuits, workload_of
 from wiresum.sim.passed import Passed, PassedStream, passed, replaced
-from wiresum.sim.planned import choices, described, is_planned, switched
+from wiresum.sim.planned import choices, described, is_planned, simulated_secret, switched
 from wiresum.sim.programs import Programs
 from wiresum.sim.rows import PlannedRows, planned_rows, resolve_dense, resolve_rows
 from wiresum.sim.scenario import DEFAULT_QUEUE_BYTES, Circuits, LinkConditions, ScenarioJob
@@ -206,7 +206,8 @@ class _Resolver:
 
     def _read_or_make(self, index: int, job: ScenarioJob) -> AggregationPlan:
         if job.plan is not None:
-            return AggregationPlan.read(self.file.path.parent / job.plan)
+            plan = AggregationPlan.read_public(self.file.path.parent / job.plan)
+            return plan.model_copy(update={"job": plan.job.model_copy(update={"secret": simulated_secret(index + 1)})})
         if job.planner not in SWITCH_PLANNERS:
             return make_plan(self.topology, described(job, index + 1), choices(job), job.planner)
         assignment = assign(self.topology, described(job, index + 1), choices(job), job.planner)

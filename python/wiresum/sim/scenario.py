@@ -5,7 +5,16 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from wiresum.document import Document, FileDocument
+from wiresum.document import (
+    MAX_WAIT_S,
+    BitsPerSecond,
+    Count,
+    Document,
+    FileDocument,
+    PositiveBytes,
+    PositiveCount,
+    WaitSeconds,
+)
 from wiresum.errors import ScenarioError, WiresumError
 from wiresum.plan.aggregation_plan import MAX_SLOTS
 from wiresum.plan.choices import (
@@ -33,13 +42,16 @@ DEFAULT_PATIENCE_S = 60.0
 """Virtual seconds: longer than any recovery, and than most late workers."""
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
-Seconds = Annotated[float, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_WAIT_S)]
+"""Of virtual time."""
 Rounds = Annotated[int, Field(ge=1, lt=1 << 32)]
 """As many as the engine counts."""
 Slots = Annotated[int, Field(ge=1, le=MAX_SLOTS)]
 """As in a plan."""
 MAX_JOB_BYTES = 1 << 40
 """More than any model has; more packets than the engine numbers would not fit."""
+MAX_SIGMA = 10.0
+"""One time in six is then e¹⁰, or 22,000, times the median."""
 MAX_PARTS = 1 << 12
 """Streams of a plan that is still read in a second."""
 
@@ -109,7 +121,7 @@ class Lognormal(Document):
 
     kind: Literal["lognormal"]
     median_s: Seconds
-    sigma: Annotated[float, Field(ge=0)]
+    sigma: Annotated[float, Field(ge=0, le=MAX_SIGMA)]
 
 
 Times = Annotated[Constant | Uniform | Normal | Exponential | Lognormal, Field(discriminator="kind")]
@@ -129,7 +141,7 @@ class LinkConditions(Document):
         jitter_s: longest that such a packet, or a second copy, is late.
     """
 
-    queue_bytes: Annotated[int, Field(gt=0)] | None = None
+    queue_bytes: PositiveBytes | None = None
     ecn_bytes: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
     loss: Probability | None = None
     duplication: Probability | None = None
@@ -171,7 +183,7 @@ class SwitchProgram(Document):
     base: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
     memory_slots: Annotated[int, Field(gt=0, lt=1 << 32)] | None = None
     priority: Annotated[int, Field(ge=0, le=255)] = 0
-    timeout_s: Annotated[float, Field(gt=0)] = 0.01
+    timeout_s: WaitSeconds = 0.01
     once: bool = False
     bypass: list[Name] = Field(default_factory=list)
 
@@ -187,7 +199,7 @@ class PlannerChoices(Document):
 
     seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
     tries: Annotated[int, Field(ge=1, le=MAX_TRIES)] = 1
-    time_limit_s: Annotated[float, Field(gt=0)] = DEFAULT_TIME_LIMIT_S
+    time_limit_s: WaitSeconds = DEFAULT_TIME_LIMIT_S
 
 
 class ScenarioJob(Document):
@@ -246,7 +258,7 @@ class ScenarioJob(Document):
     lanes: Lanes = "int32-le"
     window: Slots = DEFAULT_WINDOW
     slots: Slots | None = None
-    mtu_bytes: int = DEFAULT_MTU_BYTES
+    mtu_bytes: Annotated[int, Field(ge=576, le=65535)] = DEFAULT_MTU_BYTES
     jumbo: bool = False
     workers: list[str] | None = None
     start: Times = NO_TIME
@@ -288,10 +300,10 @@ class BackgroundTraffic(Document):
 
     source: Name
     target: Name
-    rate_bps: Annotated[float, Field(gt=0)]
+    rate_bps: BitsPerSecond
     packet_bytes: Annotated[int, Field(ge=64, le=65535)] = 1514
     from_s: Seconds = 0.0
-    until_s: Annotated[float, Field(gt=0)]
+    until_s: WaitSeconds
 
 
 class Failure(Document):
@@ -342,14 +354,14 @@ class Circuits(Document):
     announced: bool = True
     shifts: bool = True
     scheduler: str = "turns"
-    slot_s: Annotated[float, Field(gt=0)] = 1.0
+    slot_s: WaitSeconds = 1.0
     slots: bool = True
     trees: bool = False
     before: Literal["even", "none"] = "none"
     paper: bool = False
     batch: bool = False
     sums: bool = True
-    step_bps: Annotated[float, Field(gt=0)] = 10e9
+    step_bps: BitsPerSecond = 10e9
     blocking: bool = False
     keep_circuits: bool = True
 
@@ -376,10 +388,10 @@ class RowsJob(Document):
     planner: Literal["tiers", "zebra", "none"] = "tiers"
     trace: str | None = None
     tables: str | None = None
-    servers: Annotated[int, Field(ge=1)] | None = None
+    servers: PositiveCount | None = None
     beside: bool = False
-    replicated: Annotated[int, Field(ge=0)] | None = None
-    summed: Annotated[int, Field(ge=0)] | None = None
+    replicated: Count | None = None
+    summed: Count | None = None
     dense_bytes: Annotated[int, Field(ge=0, le=MAX_JOB_BYTES)] = 0
     rounds: Rounds = 4
 
@@ -416,7 +428,7 @@ class Scenario(FileDocument):
     fidelity: Fidelity = "packets"
     train: Annotated[int, Field(ge=1, le=64)] = 64
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 1
-    patience_s: Annotated[float, Field(gt=0)] = DEFAULT_PATIENCE_S
+    patience_s: WaitSeconds = DEFAULT_PATIENCE_S
     check_sums: bool = False
     links: LinkConditions = LinkConditions()
     link: list[LinkChange] = Field(default_factory=list)

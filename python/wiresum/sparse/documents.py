@@ -71,7 +71,7 @@ class JobTable(Document):
     initial: RowInitial
     seed: U64
     is_averaged: bool = False
-    steps_before: Annotated[int, Field(ge=-1)] = 0
+    steps_before: Annotated[int, Field(ge=-1, lt=1 << 63)] = 0
     expire_after: Annotated[int, Field(gt=0, lt=1 << 32)] | None = None
 
 

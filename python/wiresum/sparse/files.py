@@ -67,7 +67,7 @@ def criteo(data_dir: Path, batch: int = 512, dim: int = DLRM_WIDTH, samples: int
     path = _existing(data_dir, [CRITEO_FILE], "criteo")
     firsts = np.cumsum([0, *CRITEO_ROWS])
     keys, numbers, labels = [], [], []
-    with path.open(encoding="ascii", errors="replace") as lines:
+    with path.open(encoding="utf-8-sig", errors="replace") as lines:
         for number, line in enumerate(islice(lines, samples), start=1):
             label, own, hashes = _click(line, f"{path}:{number}")
             labels.append(label)
@@ -107,7 +107,7 @@ def movielens(
         TraceError: there is no such file, or a line of it is of another form; the message names the line.
     """
     path = _existing(data_dir, MOVIELENS_FILES, "movielens")
-    with path.open(encoding="ascii", errors="replace") as lines:
+    with path.open(encoding="utf-8-sig", errors="replace") as lines:
         flat = np.fromiter(_ratings(islice(lines, samples + 1), path), dtype=np.int64)
     _require_samples(len(flat), path)
     users, items = (np.unique(ids, return_inverse=True) for ids in flat.reshape(-1, 2).T)

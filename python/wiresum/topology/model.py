@@ -8,7 +8,17 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from wiresum.document import Document, FileDocument
+from wiresum.document import (
+    MAX_BPS,
+    BitsPerSecond,
+    Bytes,
+    Count,
+    Document,
+    FileDocument,
+    PositiveBytes,
+    PositiveCount,
+    Seconds,
+)
 from wiresum.errors import TopologyError, WiresumError
 from wiresum.topology import circuits
 from wiresum.topology.names import Name
@@ -56,13 +66,13 @@ class Node(Document):
     name: Name
     kind: Kind
     address: str | None = None
-    aggregation_rate_bps: Annotated[float, Field(ge=0)] = 0.0
-    memory_bytes: Annotated[int, Field(gt=0)] | None = None
-    memory_used_bytes: Annotated[int, Field(ge=0)] = 0
-    cores: Annotated[int, Field(gt=0)] = 1
-    idle_cores: Annotated[int, Field(ge=0)] | None = None
+    aggregation_rate_bps: Annotated[float, Field(ge=0, le=MAX_BPS)] = 0.0
+    memory_bytes: PositiveBytes | None = None
+    memory_used_bytes: Bytes = 0
+    cores: PositiveCount = 1
+    idle_cores: Count | None = None
     sums_at: Name | None = None
-    places: Annotated[int, Field(ge=0)] | None = None
+    places: Count | None = None
     oxc: Oxc | None = None
 
     @field_validator("address")
@@ -121,10 +131,10 @@ class Link(Document):
     id: Name
     source: Name
     target: Name
-    bandwidth_bps: Annotated[float, Field(gt=0)] | None = None
-    reverse_bandwidth_bps: Annotated[float, Field(gt=0)] | None = None
-    delay_s: Annotated[float, Field(ge=0)] = 0.0
-    reverse_delay_s: Annotated[float, Field(ge=0)] | None = None
+    bandwidth_bps: BitsPerSecond | None = None
+    reverse_bandwidth_bps: BitsPerSecond | None = None
+    delay_s: Seconds = 0.0
+    reverse_delay_s: Seconds | None = None
     loss: Annotated[float, Field(ge=0, lt=1)] = 0.0
     reverse_loss: Annotated[float, Field(ge=0, lt=1)] | None = None
 

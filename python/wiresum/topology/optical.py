@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wiresum.document import Document
+from wiresum.document import Document, Seconds
 from wiresum.topology.names import Name
 
 Darkens = Literal["added", "units", "all"]
@@ -38,8 +38,8 @@ class Oxc(Document):
         driver: address of the device, as `polatis-rest://10.0.0.7`.
     """
 
-    dark_s: Annotated[float, Field(ge=0)]
-    settle_s: Annotated[float, Field(ge=0)] = 0.0
+    dark_s: Seconds
+    settle_s: Seconds = 0.0
     darkens: Darkens = "added"
     ports: list[OpticalPort] = Field(default_factory=list)
     driver: str | None = None

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("wiresum.torch")
 
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+"""Types of tensors that become numbers of 8 bits."""
+
 
 def all_reduce(
     tensor: torch.Tensor,
@@ -53,9 +56,10 @@ def all_reduce(
         The handle with `async_op`, else None.
 
     Raises:
-        ValueError: `kept` is not what is said above.
+        ValueError: the tensor has another type or is sparse, or `kept` is not what is said above. Nothing is sent then.
     """
-    _check(tensor, kept)
+    _check_tensor(tensor)
+    _check_kept(tensor, kept)
     group = group or dist.distributed_c10d._get_default_group()
     backend = _backend(group, tensor)
     if backend is None:
@@ -106,7 +110,18 @@ class EightBits:
         return before[1]
 
 
-def _check(tensor: torch.Tensor, kept: torch.Tensor | None) -> None:
+def _check_tensor(tensor: torch.Tensor) -> None:
+    if tensor.dtype in DTYPES and tensor.layout is torch.strided:
+        return
+    *names, own = (str(dtype).removeprefix("torch.") for dtype in (*DTYPES, tensor.dtype))
+    layout = "" if tensor.layout is torch.strided else f" in the layout {str(tensor.layout).removeprefix('torch.')}"
+    raise ValueError(
+        f"eight_bits.all_reduce takes dense tensors of {', '.join(names)}, and not {own}{layout}; "
+        "convert the tensor, or use dist.all_reduce"
+    )
+
+
+def _check_kept(tensor: torch.Tensor, kept: torch.Tensor | None) -> None:
     if kept is None:
         return
     is_fit = kept.dtype is torch.float32 and kept.is_contiguous() and kept.device.type == "cpu"

@@ -94,6 +94,8 @@ def read_batch(source: Path, name: str, label_key: bytes) -> tuple[torch.Tensor,
 def read_member(source: Path, name: str) -> bytes:
     """The bytes of a file in a folder or a .tar.gz."""
     if source.is_dir():
+        if not (source / name).is_file():
+            raise FileNotFoundError(f"{source} has no file {name}: is it CIFAR's Python version?")
         return (source / name).read_bytes()
     with tarfile.open(source) as archive:
         member = next((m for m in archive if Path(m.name).name == name), None)

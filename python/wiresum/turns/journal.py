@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Ty
 
 from pydantic import Field
 
-from wiresum.document import FileDocument, write_text
+from wiresum.document import Count, FileDocument, Integer, write_text
 from wiresum.errors import ScheduleError, WiresumError
 from wiresum.plan.aggregation_plan import AggregationPlan
 from wiresum.plan.schedule import Schedule
@@ -42,7 +42,7 @@ class Progress(FileDocument):
 
     format: Literal["wiresum-progress/1"] = "wiresum-progress/1"
     schedule: str
-    interval: int
+    interval: Count
     ended: dict[str, str]
     running: dict[str, str] = Field(default_factory=dict)
     lit: list[Annotated[list[str], Field(min_length=3, max_length=3)]] = Field(default_factory=list)
@@ -69,7 +69,7 @@ class OnlineProgress(FileDocument):
     schedule: str
     sights: list[dict[str, Any]]
     plans: dict[str, AggregationPlan]
-    segments: dict[str, dict[str, int]]
+    segments: dict[str, dict[str, Integer]]
     lit: list[str]
     failed: list[list[str]]
     ended: dict[str, str]

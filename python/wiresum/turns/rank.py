@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from pathlib import Path
 
 import numpy as np
 
+from wiresum.document import read_text
+from wiresum.errors import PlanError
 from wiresum.gates.rank import join_in_turns, plan_in_turn
 from wiresum.plan.aggregation_plan import AggregationPlan
 
@@ -29,7 +30,7 @@ def contribution(rank: int, step: int, elements: int) -> np.ndarray:
 
 
 def _secret() -> str:
-    return Path(os.environ["WIRESUM_SECRET_FILE"]).read_text().strip()
+    return read_text(os.environ["WIRESUM_SECRET_FILE"], "WIRESUM_SECRET_FILE", PlanError).strip()
 
 
 def main() -> None:

@@ -10,12 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from wiresum.document import MAX_INTEGER
 from wiresum.errors import WorkloadError
 from wiresum.workload.model import Workload, WorkloadJob
 
 MEGABYTE = 10**6
 MAX_RACKS = 1 << 16
 """A first line with more is not that of a trace."""
+COLUMNS = "id, arrival in ms, number of mappers, their racks, number of reducers, rack:megabytes of each reducer"
+"""Of a line of the benchmark."""
+MAX_SHOWN = 40
+"""Letters of a line or a value that an error shows."""
 
 
 def coflows(text: str, units: Sequence[str], name: str = "coflows") -> Workload:
@@ -29,16 +34,40 @@ def coflows(text: str, units: Sequence[str], name: str = "coflows") -> Workload:
     Raises:
         WorkloadError: it is no such trace; the message names the line.
     """
-    lines = [line.split() for line in text.splitlines() if line.strip()]
+    lines = [(number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     what = "the numbers of racks and coflows"
-    racks, count = _whole(_take(iter(lines[0] if lines else []), 2, 1, what), 1, what)
+    racks, count = _whole(_take(iter(lines[0][1] if lines else []), 2, 1, what), 1, what)
     if not 0 < racks <= MAX_RACKS or len(lines) - 1 != count:
-        raise WorkloadError(f"line 1: {racks} racks and {count} coflows, but {len(lines) - 1} lines of coflows follow")
-    jobs = [_coflow(fields, number, racks, units) for number, fields in enumerate(lines[1:], 2)]
+        said = f"{racks} racks and {count} coflows, but {len(lines) - 1} lines of coflows follow"
+        raise WorkloadError(f"line 1: {said}; a trace of the coflow benchmark begins with both numbers")
+    jobs = [_coflow(fields, number, racks, units) for number, fields in lines[1:]]
+    _check_ids(lines)
     return Workload.build(name=name, jobs=jobs)
 
 
+def _check_ids(lines: Sequence[tuple[int, list[str]]]) -> None:
+    """Requires that no two coflows have one id."""
+    numbers: dict[str, int] = {}
+    for number, fields in lines[1:]:
+        first = numbers.setdefault(fields[0], number)
+        if first != number:
+            raise WorkloadError(
+                f"lines {first} and {number}: two coflows have the id {fields[0][:MAX_SHOWN]}; change one"
+            )
+
+
 def _coflow(fields: list[str], line: int, racks: int, units: Sequence[str]) -> WorkloadJob:
+    try:
+        return _parsed(fields, line, racks, units)
+    except WorkloadError as bad:
+        shown = " ".join(fields)
+        raise WorkloadError(
+            f"{bad}; a line of the coflow benchmark has {COLUMNS}; "
+            f"this one is `{shown[:MAX_SHOWN]}{'…' * (len(shown) > MAX_SHOWN)}`, so correct it, or convert the file"
+        ) from None
+
+
+def _parsed(fields: list[str], line: int, racks: int, units: Sequence[str]) -> WorkloadJob:
     rest = iter(fields)
     (identity,) = _take(rest, 1, line, "an id")
     arrival_ms, mappers = _whole(_take(rest, 2, line, "arrival and number of mappers"), line, "arrival and mappers")
@@ -72,14 +101,13 @@ def _reducer(field: str, line: int) -> tuple[int, int]:
             return int(rack), size_bytes
     except (ValueError, OverflowError):
         pass
-    raise WorkloadError(f"line {line}: `{field}` is not a rack and its megabytes, as 17:4.0")
+    raise WorkloadError(f"line {line}: `{field[:MAX_SHOWN]}` is not a rack and its megabytes, as 17:4.0")
 
 
 def _take(fields: Iterator[str], count: int, line: int, what: str) -> list[str]:
     taken = [field for _, field in zip(range(count), fields, strict=False)]
     if len(taken) < count or count < 0:
-        problem = f"it should have {what}, and has {len(taken)}; complete it or correct the number"
-        raise WorkloadError(f"line {line}: {problem}")
+        raise WorkloadError(f"line {line}: it should have {what}, and has {len(taken)}")
     return taken
 
 
@@ -88,6 +116,6 @@ def _whole(fields: list[str], line: int, what: str) -> list[int]:
         numbers = [int(field) for field in fields]
     except ValueError:
         raise WorkloadError(f"line {line}: {' '.join(fields)[:60]} should be {what}, as whole numbers") from None
-    if not numbers or min(numbers) < 0:
-        raise WorkloadError(f"line {line}: {what} should stand here, as numbers from 0")
+    if not numbers or min(numbers) < 0 or max(numbers) > MAX_INTEGER:
+        raise WorkloadError(f"line {line}: {what} should stand here, as numbers from 0 to {MAX_INTEGER}")
     return numbers

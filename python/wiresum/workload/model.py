@@ -8,12 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from wiresum.document import Document, FileDocument, describe
+from wiresum.document import Document, FileDocument, PositiveAmount, PositiveBytes, PositiveCount, Seconds, describe
 from wiresum.errors import WiresumError, WorkloadError
 from wiresum.topology.names import Name
 
 Synchrony = Literal["star", "coflow"]
-Count = Annotated[int, Field(gt=0)]
 
 
 class WorkloadJob(Document):
@@ -39,17 +38,17 @@ class WorkloadJob(Document):
     """
 
     name: Name
-    arrival_s: Annotated[float, Field(ge=0)] = 0.0
+    arrival_s: Seconds = 0.0
     synchrony: Synchrony = "star"
-    workers: Annotated[dict[Name, Count], Field(min_length=1)]
+    workers: Annotated[dict[Name, PositiveCount], Field(min_length=1)]
     server: Name | None = None
     via: dict[Name, Name] = Field(default_factory=dict)
-    bytes: Count | None = None
-    sinks: dict[Name, Count] = Field(default_factory=dict)
-    iterations: Count = 1
-    compute_s: Annotated[float, Field(ge=0)] = 0.0
-    update_s: Annotated[float, Field(ge=0)] = 0.0
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    bytes: PositiveBytes | None = None
+    sinks: dict[Name, PositiveBytes] = Field(default_factory=dict)
+    iterations: PositiveCount = 1
+    compute_s: Seconds = 0.0
+    update_s: Seconds = 0.0
+    weight: PositiveAmount = 1.0
 
     @model_validator(mode="after")
     def _has_its_bytes(self) -> Self:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from wiresum.circuits.drivers.address import Address
 from wiresum.circuits.drivers.gnmi_changes import GnmiChanges, as_error
 from wiresum.circuits.drivers.session import MAX_ANSWER_BYTES, patience, understood
 from wiresum.circuits.gnmi import JSON_IETF, METHODS, SERVICE, grpc, new, parsed
+from wiresum.document import MAX_FILE_BYTES, open_regular
 from wiresum.errors import CircuitError, CircuitSessionError
 
 PASSWORD = "WIRESUM_GNMI_PASSWORD"
@@ -161,6 +161,8 @@ def _file(address: Address, option: str) -> bytes | None:
     if named is None:
         return None
     try:
-        return Path(named).read_bytes()
+        with open_regular(named) as file:
+            return file.read(MAX_FILE_BYTES)
     except (OSError, ValueError) as unreadable:
-        raise CircuitError(f"{address.name}: {option}={named} cannot be read ({unreadable}); check the path") from None
+        reason = unreadable.strerror if isinstance(unreadable, OSError) else unreadable
+        raise CircuitError(f"{address.name}: {option}={named} cannot be read ({reason}); check the path") from None

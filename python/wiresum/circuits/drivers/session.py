@@ -6,6 +6,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Callable
+from json import JSONDecodeError
 from typing import TypeVar
 
 from wiresum.circuits.drivers.address import Address
@@ -38,9 +39,12 @@ def understood(name: str, read: Callable[[], T]) -> T:
     """
     try:
         return read()
+    except (UnicodeDecodeError, JSONDecodeError) as broken:
+        raise CircuitSessionError(f"{name}: a broken answer ({broken}); ask again") from None
     except (ValueError, LookupError, TypeError, AttributeError) as strange:
-        why = f"an answer that makes no sense ({type(strange).__name__}: {strange})"
-        raise CircuitSessionError(f"{name}: {why}; ask again") from None
+        why = f"no field {strange}" if isinstance(strange, KeyError) else f"{strange}"
+        remedy = f"check that the device at the address speaks {name.partition('://')[0]}"
+        raise CircuitSessionError(f"{name}: an answer of an unexpected form ({why}); {remedy}") from None
 
 
 class Session:

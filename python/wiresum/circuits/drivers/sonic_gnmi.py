@@ -12,13 +12,14 @@ that refuses both is asked again and again.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from wiresum.circuits.device import Changes, Connection, Description, Reading
 from wiresum.circuits.drivers.address import Address
 from wiresum.circuits.drivers.gnmi_channel import GnmiChannel
 from wiresum.circuits.drivers.session import understood
+from wiresum.circuits.drivers.yang import bare, entries, unexpected
 from wiresum.circuits.gnmi import JSON_IETF, ON_CHANGE, SAMPLE, STREAM, content, new, path, typed
 from wiresum.circuits.sonic_tables import (
     CONFIG,
@@ -90,7 +91,7 @@ class SonicGnmi:
     def _table(self, database: str, name: str, *, may_be_empty: bool = False) -> Rows:
         request = new("GetRequest", path=[path(ORIGIN, database, INSTANCE, name)], encoding=JSON_IETF)
         answer = self._channel.ask("Get", request, new("GetResponse") if may_be_empty else None)
-        return understood(self._name, lambda: _rows(answer))
+        return understood(self._name, lambda: _rows(answer, name))
 
 
 def _subscription(mode: int) -> Any:
@@ -108,10 +109,56 @@ def _row_of(connection: Connection) -> Any:
     return path(ORIGIN, CONFIG, INSTANCE, CROSS_CONNECTS, key(connection))
 
 
-def _rows(answer: Any) -> Rows:
-    """Rows of the table that an answer has, or of none."""
+def _rows(answer: Any, table: str) -> Rows:
+    """Rows of the table that an answer has, which may come as a whole, row by row or field by field.
+
+    Raises:
+        ValueError: something else came.
+    """
     rows: dict[str, dict[str, str]] = {}
     for notification in answer.notification:
         for update in notification.update:
-            rows.update(content(update.val))
+            names = _within(notification.prefix, update.path, table)
+            for name, fields in _rows_at(names, content(update.val), table):
+                rows.setdefault(name, {}).update(fields)
     return rows
+
+
+def _within(prefix: Any, path: Any, table: str) -> list[str]:
+    """The names of a path below its table; none for the table itself."""
+    names = [bare(one.name) for one in (*prefix.elem, *path.elem)]
+    return names[names.index(table) + 1 :] if table in names else []
+
+
+def _rows_at(names: list[str], value: Any, table: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows, or the part of a row, that an update below a table has."""
+    match names:
+        case []:
+            for name, fields in _object(_unwrapped(value, table), table).items():
+                yield name, _fields(fields, name)
+        case [name]:
+            yield name, _fields(value, name)
+        case [name, field]:
+            yield name, _fields({field: value}, name)
+        case _:
+            raise unexpected(f"rows of {table}", names)
+
+
+def _unwrapped(value: Any, table: str) -> Any:
+    """A table without an object around it that has the table as its only member."""
+    inner = _object(value, table)
+    return next(iter(inner.values())) if [bare(name) for name in inner] == [table] else inner
+
+
+def _fields(value: Any, row_name: str) -> dict[str, str]:
+    """Fields of a row by their bare names."""
+    return {bare(name): text for name, text in _object(value, row_name).items()}
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    """An object, which an encoder may put into a list of one; an empty one for nothing."""
+    wanted = f"an object with what {name} has"
+    found = entries(value, wanted)
+    if len(found) > 1:
+        raise unexpected(wanted, value)
+    return found[0] if found else {}
