@@ -438,7 +438,18 @@ void NetworkWork::copy_back() {
 DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
                              std::shared_ptr<const GroupContext> group, const char *collective)
     : ExplainedWork(-1, inner->retrieveOpType()), inner_(std::move(inner)), reason_(reason),
-      group_(std::move(group)), collective_(collective), losses_before_(group_->loss().count) {}
+      group_(std::move(group)), collective_(collective), losses_before_(group_->loss().count) {
+    const auto is_over = [hooks = group_->completions, key = completion_key_,
+                          started = std::chrono::steady_clock::now()](c10::ivalue::Future &future) {
+        if (!future.hasError()) {
+            hooks->call(key, std::chrono::steady_clock::now() - started);
+        }
+    };
+    if (inner_->retrieveOpType() != c10d::OpType::SEND && inner_->retrieveOpType() != c10d::OpType::RECV &&
+        inner_->retrieveOpType() != c10d::OpType::RECVANYSOURCE) {
+        inner_->getFuture()->addCallback(is_over);
+    }
+}
 
 bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
     try {
