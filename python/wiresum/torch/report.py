@@ -100,9 +100,14 @@ class GroupReport:
     gloo: str = ""
 
     @property
-    def sums(self) -> int:
-        """Collectives of the kinds that the network sums, wherever they were summed."""
+    def reductions(self) -> int:
+        """Number of reductions, wherever they were summed."""
         return sum(row.collectives for row in self.rows if row.is_sum)
+
+    @property
+    def other_collectives(self) -> int:
+        """Number of collectives that reduce nothing, such as broadcasts and barriers."""
+        return sum(row.collectives for row in self.rows) - self.reductions
 
     @property
     def summed(self) -> int:
@@ -155,16 +160,20 @@ class GroupReport:
 
     def summary(self) -> str:
         """One line, as it is logged at the end of a run."""
-        parts = [f"summed in the network: {self.summed} of {self.sums} collectives, {_bytes(self.bytes_summed)}"]
+        parts = [f"summed in the network: {self.summed} of {self.reductions} reductions, {_bytes(self.bytes_summed)}"]
         if self.copied:
-            parts.append(f"copied by it: {self.copied} collectives, {_bytes(self.bytes_copied)}")
+            copied = f"{self.copied} of {self.other_collectives} other collectives, {_bytes(self.bytes_copied)}"
+            parts.append(f"copied by the network: {copied}")
+        elif self.other_collectives:
+            parts.append(f"other collectives: {self.other_collectives}")
         mean = self.ranks_per_sum
         if mean is not None and (mean < self.size or self.missed):
             parts.append(f"{mean:.3g} of {self.size} ranks in the mean sum, this one not in {self.missed}")
         if self.no_network:
             parts.append(f"not connected: {self.no_network}")
         if delegated := self.delegated():
-            parts.append("others: " + ", ".join(f"{count} {reason}" for reason, count in delegated.items()))
+            counts = ", ".join(f"{count} {reason}" for reason, count in delegated.items())
+            parts.append(f"reductions elsewhere: {counts}")
         if self.gloo:
             parts.append(f"collectives outside the network: by Gloo, {self.gloo}")
         if hint := self._hint():
@@ -201,9 +210,14 @@ class Report:
     groups: Sequence[GroupReport]
 
     @property
-    def sums(self) -> int:
-        """Collectives of all groups, of the kinds that the network sums."""
-        return sum(group.sums for group in self.groups)
+    def reductions(self) -> int:
+        """Number of reductions of all groups, wherever they were summed."""
+        return sum(group.reductions for group in self.groups)
+
+    @property
+    def other_collectives(self) -> int:
+        """Number of collectives of all groups that reduce nothing."""
+        return sum(group.other_collectives for group in self.groups)
 
     @property
     def summed(self) -> int:

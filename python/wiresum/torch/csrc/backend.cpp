@@ -18,6 +18,9 @@ using Tensors = std::vector<at::Tensor>;
 // most. What is under way needs the room more.
 constexpr uint64_t kEndedBytes = 64 << 20;
 
+// Gloo counts its own groups in the flight recorder from 0.
+constexpr size_t kFirstRecordedGroup = 1 << 20;
+
 ReplayMemory memory_of(const Network &network) {
     const auto bytes = network.replay_bytes;
     return bytes ? ReplayMemory(*bytes, std::min(*bytes / 2, kEndedBytes), "WIRESUM_REPLAY")
@@ -419,8 +422,15 @@ Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
     return decide_share(reason, request.inputs, request.outputs, operation, able);
 }
 
+FlightEntry WiresumBackend::record(const Request &request) {
+    return {ledger()->group(), getGroupDesc(),     kFirstRecordedGroup + ledger()->id,
+            ++recorded_,       request.collective, request.inputs,
+            request.outputs,   request.timeout};
+}
+
 WorkPtr WiresumBackend::carry(Request request, bool is_share) {
     owner().check(request.collective);
+    request.flight_entry = record(request); // without the lock, as the stack is Python's
     const auto make = [group = group_, is_share](Request made) -> c10::intrusive_ptr<CarriedWork> {
         if (is_share) {
             return c10::make_intrusive<ShareWork>(group, std::move(made));

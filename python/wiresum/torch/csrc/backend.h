@@ -175,6 +175,11 @@ class WiresumBackend final : public c10d::Backend {
     void setTimeout(std::chrono::milliseconds timeout) override;
     void setGroupUid(const std::string &name) override;
     void enableCollectivesTiming() override { inner()->enableCollectivesTiming(); }
+    bool supportsCompletionHooks() const override { return true; }
+    void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override {
+        group_->completions->add(id, std::move(hook));
+    }
+    void unregisterCompletionHook(int64_t id) override { group_->completions->remove(id); }
     c10d::ErrorType getError() override { return inner()->getError(); }
     void abort() override;
     void shutdown() override;
@@ -215,6 +220,7 @@ class WiresumBackend final : public c10d::Backend {
     // By the network, as sums or copies, or in the packets that open a collective.
     c10::intrusive_ptr<c10d::Work> carry(Request request, bool is_share);
     c10::intrusive_ptr<c10d::Work> sum_rows(Request request);
+    FlightEntry record(const Request &request);
     Ability ability() const;
     std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
     void count_delegated(const char *collective, const std::vector<at::Tensor> &tensors);
@@ -233,7 +239,8 @@ class WiresumBackend final : public c10d::Backend {
 
     // Asking in one order on every rank needs one request at a time.
     std::mutex order_;
-    std::atomic<uint32_t> packed_{0}; // sums of 8 bits, each of which has a seed of its own
+    std::atomic<uint64_t> recorded_{0}; // entries of the flight recorder
+    std::atomic<uint32_t> packed_{0};   // sums of 8 bits, each of which has a seed of its own
     const std::shared_ptr<Submissions> submissions_;
     const std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();
     std::shared_ptr<RowChannel> rows_; // null until there is a sparse tensor

@@ -165,6 +165,18 @@ void PendingWork::tell(Reason reason, std::exception_ptr error) {
         group_->progress->end(request_.sequence, !error);
     }
     finish(error);
+    record_end(!error);
+}
+
+void PendingWork::record_end(bool is_success) const {
+    if (request_.is_part) {
+        return;
+    }
+    const auto duration = Clock::now() - started_;
+    request_.flight_entry.end(is_success, duration);
+    if (is_success) {
+        group_->completions->call(request_.completion_key, duration);
+    }
 }
 
 void PendingWork::call_back(std::exception_ptr error) {

@@ -14,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "engine_abi.h"
+#include "flight_recorder.h"
 #include "forked.h"
 #include "going_over.h"
 #include "ledger.h"
@@ -52,6 +53,8 @@ struct GroupContext {
     std::shared_ptr<GoingOver> going_over;
     // Where callbacks of futures have their places.
     std::shared_ptr<Submissions> submissions;
+    // Hooks that PyTorch calls when a collective has succeeded.
+    const std::shared_ptr<CompletionHooks> completions = std::make_shared<CompletionHooks>();
 
     // The groups of Gloo, and who is left of the ranks.
     struct Groups {
@@ -131,6 +134,9 @@ struct Request {
     // Whether it carries the values of another collective, which is in the books itself.
     bool is_part = false;
     std::optional<EightBits> eight_bits = std::nullopt;
+    // Identifies the collective to PyTorch's hooks.
+    uint64_t completion_key = CompletionHooks::next_key();
+    FlightEntry flight_entry = {};
 };
 
 // A collective under way: it can be waited for, and is in the group's books when it is over.
@@ -142,6 +148,7 @@ class PendingWork : public ExplainedWork {
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
     uint64_t getSequencenumber() const override { return request_.sequence; }
     std::chrono::milliseconds getTimeout() const override { return request_.timeout; }
+    uint64_t getCompletionKey() const override { return request_.completion_key; }
     const GroupContext &group() const { return *group_; }
 
   protected:
@@ -163,6 +170,8 @@ class PendingWork : public ExplainedWork {
     // The error of a collective that has not ended well. If a rank is lost for good, the error says so.
     std::exception_ptr failure(wiresum_outcome outcome, const std::string &message) const;
     std::string describe() const;
+    // Tells PyTorch's flight recorder how the collective has ended.
+    void record_end(bool is_success) const;
 
     const std::shared_ptr<GroupContext> group_;
     const Request request_;
@@ -171,6 +180,7 @@ class PendingWork : public ExplainedWork {
     using Clock = std::chrono::steady_clock;
 
     const Amount passed_;
+    const Clock::time_point started_ = Clock::now();
     const c10::intrusive_ptr<c10::ivalue::Future> future_;
     // Guarded by Work::mutex_.
     Clock::time_point deadline_;

@@ -10,7 +10,8 @@ namespace wiresum {
 
 namespace {
 
-// Addresses that are reserved at most: more than a host has under way at once, and less than a process may have.
+// Addresses that are reserved at most: more than a host has under way at once, and less than a process may
+// have.
 constexpr uint64_t kMostAddresses = uint64_t{64} << 30;
 
 } // namespace

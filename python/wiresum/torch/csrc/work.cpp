@@ -450,15 +450,23 @@ DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
         group_->progress->end(number_, true);
         return;
     }
-    future->addCallback([progress = group_->progress, number = number_](c10::ivalue::Future &ended) {
-        progress->end(number, !ended.hasError());
+    future->addCallback([group = group_, number = number_, key = completion_key_,
+                         start = std::chrono::steady_clock::now()](c10::ivalue::Future &ended) {
+        group->progress->end(number, !ended.hasError());
+        if (!ended.hasError()) {
+            group->completions->call(key, std::chrono::steady_clock::now() - start);
+        }
     });
 }
 
 bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
     group_->owner.check(collective_);
     try {
-        return inner_->wait(timeout);
+        const bool has_ended = inner_->wait(timeout);
+        if (number_ == Progress::kMessage) {
+            group_->completions->call(completion_key_, std::chrono::nanoseconds(0)); // it has no future
+        }
+        return has_ended;
     } catch (const std::exception &trouble) {
         // Gloo says where an error comes from: of a connection it may have known before the servers miss the
         // rank.

@@ -103,7 +103,7 @@ class DelegatedWork final : public ExplainedWork {
     float getDuration() const override { return inner_->getDuration(); }
     uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
     std::chrono::milliseconds getTimeout() const override { return inner_->getTimeout(); }
-    uint64_t getCompletionKey() const override { return inner_->getCompletionKey(); }
+    uint64_t getCompletionKey() const override { return completion_key_; }
     const GroupContext &group() const { return *group_; }
 
   private:
@@ -113,6 +113,7 @@ class DelegatedWork final : public ExplainedWork {
     const char *collective_;
     const uint64_t number_;
     const uint64_t losses_before_;
+    const uint64_t completion_key_ = CompletionHooks::next_key();
 };
 
 // The error of a collective of Gloo that a lost rank has ended.
