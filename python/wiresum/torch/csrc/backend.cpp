@@ -1,8 +1,12 @@
 #include "backend.h"
 
+#include "agreement.h"
 #include "share_work.h"
+#include "tensors.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include <ATen/ATen.h>
 #include <c10/util/ScopeExit.h>
@@ -110,9 +114,65 @@ wiresum_kind share_kind(wiresum_kind kind) {
 }
 
 // Whether results can be written to parts of these.
-bool are_contiguous(const Tensors &tensors) {
-    return std::all_of(tensors.begin(), tensors.end(),
-                       [](const at::Tensor &t) { return t.layout() == at::kStrided && t.is_contiguous(); });
+bool can_be_views(const Tensors &tensors) {
+    return std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor &tensor) {
+        return tensor.is_cuda() ? tensor.is_contiguous() : is_dense(tensor);
+    });
+}
+
+// Elements for each rank; none if sizes do not add up to the first dimension, or ranks cannot share it
+// evenly.
+std::optional<std::vector<int64_t>> split_elements(const at::Tensor &tensor,
+                                                   const std::vector<int64_t> &sizes, int ranks) {
+    const int64_t rows = tensor.dim() > 0 ? tensor.size(0) : tensor.numel();
+    if (sizes.empty()) {
+        const bool is_even = rows % ranks == 0;
+        return is_even ? std::optional(std::vector<int64_t>(ranks, tensor.numel() / ranks)) : std::nullopt;
+    }
+    const bool is_negative = std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 0; });
+    if (is_negative || static_cast<int>(sizes.size()) != ranks ||
+        std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != rows) {
+        return std::nullopt;
+    }
+    std::vector<int64_t> elements = sizes;
+    for (int64_t &size : elements) {
+        size *= rows > 0 ? tensor.numel() / rows : 0;
+    }
+    return elements;
+}
+
+std::vector<int64_t> lengths_of(const Tensors &tensors) {
+    std::vector<int64_t> lengths;
+    for (const at::Tensor &tensor : tensors) {
+        lengths.push_back(tensor.numel());
+    }
+    return lengths;
+}
+
+// Complex numbers are reduced as pairs of real ones.
+void part_complex(Request &request) {
+    const bool is_reduced = request.kind == WIRESUM_ALL_REDUCE || request.kind == WIRESUM_REDUCE ||
+                            request.kind == WIRESUM_REDUCE_SCATTER;
+    if (!is_reduced || !request.inputs[0].is_complex()) {
+        return;
+    }
+    if (request.results.empty()) {
+        request.results = request.outputs;
+    }
+    for (at::Tensor &input : request.inputs) {
+        input = at::view_as_real(input.detach().resolve_conj());
+    }
+    for (at::Tensor &output : request.outputs) {
+        output = at::view_as_real(output.detach());
+    }
+}
+
+// A message has no other ranks that have to know.
+void refuse_alone(const Request &request, Refusal refusal) {
+    if (refusal != Refusal::None) {
+        const at::Tensor row = bytes_of_signature(signature_of(request, refusal, false)).unsqueeze(0);
+        check_signatures(request, row, {0}, request.collective);
+    }
 }
 
 bool are_as_long(const Tensors &tensors, const Tensors &others) {
@@ -179,14 +239,17 @@ void Crossing::lose(const std::string &why) const { group->lose(why); }
 // ---------------------------------------------------------------------------------------------
 
 WorkPtr WiresumBackend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
-    // Several tensors in one all-reduce are several devices' shares of one: Gloo's business.
-    const bool is_one = tensors.size() == 1 && !options.sparseIndices;
+    // Several tensors in one all-reduce are several devices' shares of one: nobody has them.
+    const bool is_one = tensors.size() == 1;
     Request request{WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE,    "all_reduce", tensors, tensors,
                     options.reduceOp,   timeout_of(options.timeout)};
-    if (open_gloo_ && is_one && has_rows(tensors[0], options.reduceOp)) {
-        return sum_rows(std::move(request));
+    if (is_one && (options.sparseIndices || tensors[0].layout() == at::kSparse)) {
+        if (open_gloo_ && !options.sparseIndices && has_rows(tensors[0], options.reduceOp)) {
+            return sum_rows(std::move(request));
+        }
+        return allreduce_sparse(tensors, options);
     }
-    return carry_or([&] { return inner()->allreduce(tensors, options); }, std::move(request), is_one);
+    return enter(std::move(request), is_one);
 }
 
 WorkPtr WiresumBackend::all_reduce_int8(const at::Tensor &tensor, const c10d::ReduceOp &operation,
@@ -201,91 +264,77 @@ WorkPtr WiresumBackend::all_reduce_int8(const at::Tensor &tensor, const c10d::Re
         at::NoGradGuard no_grad;
         at::Tensor(kept).zero_();
     }
-    const auto by_gloo = [&] {
-        c10d::AllreduceOptions options;
-        options.reduceOp = operation;
-        options.timeout = timeout;
-        return inner()->allreduce(tensors, options);
-    };
-    return carry_or(by_gloo, std::move(request), true);
+    return enter(std::move(request), true);
 }
 
 WorkPtr WiresumBackend::allreduce_coalesced(Tensors &tensors,
                                             const c10d::AllreduceCoalescedOptions &options) {
-    return carry_or([&] { return inner()->allreduce_coalesced(tensors, options); },
-                    {WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors,
-                     tensors, options.reduceOp, timeout_of(options.timeout)},
-                    true);
+    return enter({WIRESUM_ALL_REDUCE, c10d::OpType::ALLREDUCE_COALESCED, "all_reduce_coalesced", tensors,
+                  tensors, options.reduceOp, timeout_of(options.timeout)},
+                 true);
 }
 
 WorkPtr WiresumBackend::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
-    return carry_or([&] { return inner()->reduce(tensors, options); },
-                    {WIRESUM_REDUCE, c10d::OpType::REDUCE, "reduce", tensors, tensors, options.reduceOp,
-                     timeout_of(options.timeout), static_cast<int>(options.rootRank)},
-                    tensors.size() == 1 && is_rank(options.rootRank));
+    return enter({WIRESUM_REDUCE, c10d::OpType::REDUCE, "reduce", tensors, tensors, options.reduceOp,
+                  timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                 tensors.size() == 1 && is_rank(options.rootRank));
 }
 
 WorkPtr WiresumBackend::reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
                                        const c10d::ReduceScatterOptions &options) {
     const Tensors pieces = flattened(inputs);
     const bool is_even = outputs.size() == 1 && are_shares(pieces, outputs[0]);
-    return carry_or([&] { return inner()->reduce_scatter(outputs, inputs, options); },
-                    {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", pieces, outputs,
-                     options.reduceOp, timeout_of(options.timeout)},
-                    is_even);
+    return enter({WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER, "reduce_scatter", pieces, outputs,
+                  options.reduceOp, timeout_of(options.timeout)},
+                 is_even);
 }
 
 WorkPtr WiresumBackend::reduce_scatter_single(at::Tensor &output, at::Tensor &input,
                                               const c10d::ReduceScatterOptions &options) {
-    return carry_or([&] { return inner()->reduce_scatter_single(output, input, options); },
-                    {WIRESUM_REDUCE_SCATTER,
-                     c10d::OpType::_REDUCE_SCATTER_BASE,
-                     "reduce_scatter_single",
-                     {input},
-                     {output},
-                     options.reduceOp,
-                     timeout_of(options.timeout)},
-                    input.numel() == output.numel() * getSize());
+    return enter({WIRESUM_REDUCE_SCATTER,
+                  c10d::OpType::_REDUCE_SCATTER_BASE,
+                  "reduce_scatter_single",
+                  {input},
+                  {output},
+                  options.reduceOp,
+                  timeout_of(options.timeout)},
+                 input.numel() == output.numel() * getSize());
 }
 
 WorkPtr WiresumBackend::reduce_scatter_single_coalesced(Tensors &outputs, Tensors &inputs,
                                                         const c10d::ReduceScatterOptions &options) {
     const auto shares = shares_of(inputs, outputs, getSize());
-    return carry_or([&] { return inner()->reduce_scatter_single_coalesced(outputs, inputs, options); },
-                    {WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED,
-                     "reduce_scatter_single_coalesced", shares.value_or(inputs), outputs, options.reduceOp,
-                     timeout_of(options.timeout)},
-                    shares.has_value());
+    return enter({WIRESUM_REDUCE_SCATTER, c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED,
+                  "reduce_scatter_single_coalesced", shares.value_or(inputs), outputs, options.reduceOp,
+                  timeout_of(options.timeout)},
+                 shares.has_value());
 }
 
 WorkPtr WiresumBackend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
-    return carry_or([&] { return inner()->broadcast(tensors, options); },
-                    {WIRESUM_BROADCAST, c10d::OpType::BROADCAST, "broadcast", tensors, tensors,
-                     c10d::ReduceOp(), timeout_of(options.timeout), static_cast<int>(options.rootRank)},
-                    tensors.size() == 1 && is_rank(options.rootRank));
+    return enter({WIRESUM_BROADCAST, c10d::OpType::BROADCAST, "broadcast", tensors, tensors, c10d::ReduceOp(),
+                  timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                 tensors.size() == 1 && is_rank(options.rootRank));
 }
 
 WorkPtr WiresumBackend::allgather(std::vector<Tensors> &outputs, Tensors &inputs,
                                   const c10d::AllgatherOptions &options) {
     const Tensors shares = flattened(outputs);
     const bool is_even = inputs.size() == 1 && are_shares(shares, inputs[0]);
-    return carry_or([&] { return inner()->allgather(outputs, inputs, options); },
-                    {WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER, "all_gather", inputs, shares,
-                     c10d::ReduceOp(), timeout_of(options.timeout)},
-                    is_even);
+    return enter({WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER, "all_gather", inputs, shares, c10d::ReduceOp(),
+                  timeout_of(options.timeout)},
+                 is_even);
 }
 
 WorkPtr WiresumBackend::all_gather_single(at::Tensor &output, at::Tensor &input,
                                           const c10d::AllgatherOptions &options) {
-    return carry_or([&] { return inner()->all_gather_single(output, input, options); },
-                    {WIRESUM_ALL_GATHER,
-                     c10d::OpType::_ALLGATHER_BASE,
-                     "all_gather_single",
-                     {input},
-                     {output},
-                     c10d::ReduceOp(),
-                     timeout_of(options.timeout)},
-                    output.numel() == input.numel() * getSize());
+    return enter({WIRESUM_ALL_GATHER,
+                  c10d::OpType::_ALLGATHER_BASE,
+                  "all_gather_single",
+                  {input},
+                  {output},
+                  c10d::ReduceOp(),
+                  timeout_of(options.timeout)},
+                 output.numel() == input.numel() * getSize());
 }
 
 WorkPtr WiresumBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
@@ -293,19 +342,26 @@ WorkPtr WiresumBackend::allgather_coalesced(std::vector<Tensors> &outputs, Tenso
     const auto is_whole = [&inputs](const Tensors &of_rank) { return are_as_long(of_rank, inputs); };
     const bool is_even = outputs.size() == static_cast<size_t>(getSize()) &&
                          std::all_of(outputs.begin(), outputs.end(), is_whole);
-    return carry_or([&] { return inner()->allgather_coalesced(outputs, inputs, options); },
-                    {WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced", inputs,
-                     flattened(outputs), c10d::ReduceOp(), timeout_of(options.timeout)},
-                    is_even);
+    return enter({WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER_COALESCED, "all_gather_coalesced", inputs,
+                  flattened(outputs), c10d::ReduceOp(), timeout_of(options.timeout)},
+                 is_even);
 }
 
 WorkPtr WiresumBackend::all_gather_single_coalesced(Tensors &outputs, Tensors &inputs,
                                                     const c10d::AllgatherOptions &options) {
-    const auto shares = are_contiguous(outputs) ? shares_of(outputs, inputs, getSize()) : std::nullopt;
-    return carry_or([&] { return inner()->all_gather_single_coalesced(outputs, inputs, options); },
-                    {WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced",
-                     inputs, shares.value_or(outputs), c10d::ReduceOp(), timeout_of(options.timeout)},
-                    shares.has_value());
+    Request request{
+        WIRESUM_ALL_GATHER, c10d::OpType::ALLGATHER_COALESCED, "all_gather_single_coalesced", inputs, outputs,
+        c10d::ReduceOp(),   timeout_of(options.timeout)};
+    const bool can_be_cut = !do_share_memory(outputs);
+    if (can_be_cut && !can_be_views(outputs)) {
+        make_dense(request, true);
+    }
+    const auto shares = shares_of(request.outputs, inputs, getSize());
+    if (can_be_cut && shares) {
+        request.outputs = *shares;
+        request.results = outputs;
+    }
+    return enter(std::move(request), shares.has_value());
 }
 
 WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
@@ -313,26 +369,24 @@ WorkPtr WiresumBackend::gather(std::vector<Tensors> &outputs, Tensors &inputs,
     const bool is_root = options.rootRank == getRank();
     const Tensors shares = is_root ? flattened(outputs) : Tensors();
     const bool is_even = inputs.size() == 1 && (!is_root || are_shares(shares, inputs[0]));
-    return carry_or([&] { return inner()->gather(outputs, inputs, options); },
-                    {WIRESUM_GATHER, c10d::OpType::GATHER, "gather", inputs, shares, c10d::ReduceOp(),
-                     timeout_of(options.timeout), static_cast<int>(options.rootRank)},
-                    is_even && is_rank(options.rootRank));
+    return enter({WIRESUM_GATHER, c10d::OpType::GATHER, "gather", inputs, shares, c10d::ReduceOp(),
+                  timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                 is_even && is_rank(options.rootRank));
 }
 
 WorkPtr WiresumBackend::gather_single(at::Tensor &output, at::Tensor &input,
                                       const c10d::GatherOptions &options) {
     const bool is_root = options.rootRank == getRank();
     const bool is_even = !is_root || output.numel() == input.numel() * getSize();
-    return carry_or([&] { return inner()->gather_single(output, input, options); },
-                    {WIRESUM_GATHER,
-                     c10d::OpType::GATHER,
-                     "gather_single",
-                     {input},
-                     is_root ? Tensors{output} : Tensors(),
-                     c10d::ReduceOp(),
-                     timeout_of(options.timeout),
-                     static_cast<int>(options.rootRank)},
-                    is_even && is_rank(options.rootRank));
+    return enter({WIRESUM_GATHER,
+                  c10d::OpType::GATHER,
+                  "gather_single",
+                  {input},
+                  is_root ? Tensors{output} : Tensors(),
+                  c10d::ReduceOp(),
+                  timeout_of(options.timeout),
+                  static_cast<int>(options.rootRank)},
+                 is_even && is_rank(options.rootRank));
 }
 
 // Every rank knows how long its own share is, and so how long the root's tensors are together.
@@ -342,10 +396,9 @@ WorkPtr WiresumBackend::scatter(Tensors &outputs, std::vector<Tensors> &inputs,
     const bool is_root = options.rootRank == getRank();
     const Tensors own = has_one ? Tensors(getSize(), outputs[0]) : Tensors();
     const Tensors shares = is_root ? flattened(inputs) : own;
-    return carry_or([&] { return inner()->scatter(outputs, inputs, options); },
-                    {WIRESUM_SCATTER, c10d::OpType::SCATTER, "scatter", shares, outputs, c10d::ReduceOp(),
-                     timeout_of(options.timeout), static_cast<int>(options.rootRank)},
-                    has_one && are_shares(shares, outputs[0]));
+    return enter({WIRESUM_SCATTER, c10d::OpType::SCATTER, "scatter", shares, outputs, c10d::ReduceOp(),
+                  timeout_of(options.timeout), static_cast<int>(options.rootRank)},
+                 has_one && are_shares(shares, outputs[0]));
 }
 
 bool WiresumBackend::is_rank(int64_t root) const { return root >= 0 && root < getSize(); }
@@ -354,57 +407,95 @@ bool WiresumBackend::are_shares(const Tensors &tensors, const at::Tensor &share)
     return are_as_long(tensors, Tensors(getSize(), share));
 }
 
-WorkPtr WiresumBackend::carry_or(const Delegate &to_gloo, Request request, bool is_ours) {
+WorkPtr WiresumBackend::enter(Request request, bool fits) {
     owner().check(request.collective);
-    const Reason reason = decide_on(request, is_ours);
-    if (reason == Reason::Summed || reason == Reason::Copied) {
-        return carry(std::move(request), false);
+    const Refusal refusal = refusal_of(request, fits, getRank());
+    const bool takes = takes_part(request, getRank());
+    if (refusal == Refusal::None) {
+        if (request.inputs[0].is_cpu()) {
+            make_dense(request, takes);
+        }
+        part_complex(request);
     }
-    if (reason == Reason::Shared) {
-        request.kind = share_kind(request.kind);
-        return carry(std::move(request), true);
+    const Reason reason = decide_on(request, refusal != Refusal::Misfit);
+    const bool is_in_network =
+        reason == Reason::Summed || reason == Reason::Copied || reason == Reason::Shared;
+    if (refusal == Refusal::None && is_in_network) {
+        request.kind = reason == Reason::Shared ? share_kind(request.kind) : request.kind;
+        return carry(std::move(request), reason == Reason::Shared);
     }
-    ledger()->count(row_of(request, reason), size_of(request.inputs));
-    return delegate(to_gloo, request.collective, reason);
+    if (refusal == Refusal::None && !request.inputs[0].is_cpu()) {
+        make_dense(request, takes);
+    }
+    const Signature signature = signature_of(request, refusal, false);
+    // Ranks that do not refuse are in the network then, and know the reason by its number.
+    const Refusal told = is_in_network || refusal == Refusal::Misfit ? refusal : Refusal::None;
+    return enter_gloo(std::move(request), {reason, signature, told});
 }
 
-WorkPtr WiresumBackend::delegate(const Delegate &to_gloo, const char *collective, Reason reason) {
+WorkPtr WiresumBackend::enter_gloo(Request request, GlooCall call) {
+    owner().check(request.collective);
     if (const GroupContext::Loss loss = group_->loss(); loss.is_final) {
-        throw lost_in_gloo(collective, loss);
+        throw lost_in_gloo(request.collective, loss);
     }
-    const uint64_t number = group_->progress->begin(collective);
-    try {
-        return c10::make_intrusive<DelegatedWork>(in_turn(to_gloo), reason, group_, collective, number);
-    } catch (...) {
-        group_->progress->end(number, false);
-        throw;
+    call.has_shares = largest_share_ >= static_cast<int64_t>(sizeof(Signature));
+    request.flight_entry = record(request); // without the lock, as the stack is Python's
+    std::lock_guard lock(order_);
+    request.sequence = group_->progress->begin(request.collective);
+    const auto work = c10::make_intrusive<GlooWork>(group_, std::move(request), std::move(call));
+    last_in_gloo_ = c10::weak_intrusive_ptr<GlooWork>(work);
+    submissions_->fill(submissions_->reserve(), work);
+    return work;
+}
+
+// Gloo has all that was asked for before, as collectives take turns there.
+void WiresumBackend::await_gloo() {
+    c10::intrusive_ptr<GlooWork> last;
+    {
+        std::lock_guard lock(order_);
+        last = last_in_gloo_ ? last_in_gloo_->lock() : nullptr;
+    }
+    if (last) {
+        try {
+            last->wait();
+        } catch (const std::exception &) {
+            // Whoever waits for it is told.
+        }
     }
 }
 
-WorkPtr WiresumBackend::in_turn(const Delegate &to_gloo) {
-    const TurnPtr turn = submissions_->await_turn(timeout_);
-    const auto passed = c10::make_scope_exit([&] { submissions_->pass(turn); });
-    return to_gloo();
+WorkPtr WiresumBackend::exchange(Request request, std::vector<int64_t> sent, std::vector<int64_t> received,
+                                 bool fits) {
+    const Refusal refusal = refusal_of(request, fits, getRank());
+    if (refusal == Refusal::None) {
+        make_dense(request, true);
+    }
+    const bool is_uneven =
+        std::adjacent_find(sent.begin(), sent.end(), std::not_equal_to<>()) != sent.end() || sent != received;
+    const Signature signature = signature_of(request, refusal, is_uneven);
+    return enter_gloo(std::move(request), {Reason::Collective, signature, Refusal::None, false,
+                                           std::move(sent), std::move(received)});
 }
 
-WorkPtr WiresumBackend::delegate_message(const Delegate &to_gloo, const char *what, const Tensors &tensors) {
+WorkPtr WiresumBackend::delegate_message(const Send &send, const char *what, const Tensors &tensors,
+                                         bool is_received) {
     count_delegated(what, tensors);
     if (const GroupContext::Loss loss = group_->loss(); loss.is_final) {
         throw lost_in_gloo(what, loss);
     }
-    return c10::make_intrusive<DelegatedWork>(to_gloo(), Reason::Collective, group_, what,
-                                              Progress::kMessage);
+    Request request{WIRESUM_AGREEMENT, c10d::OpType::UNKNOWN, what, tensors, {}, c10d::ReduceOp(), {}};
+    if (is_received) {
+        request.outputs = tensors;
+    }
+    refuse_alone(request, refusal_of(request, tensors.size() == 1, getRank()));
+    make_dense(request, is_received);
+    Tensors bytes{bytes_of(request.inputs[0])};
+    return c10::make_intrusive<DelegatedWork>(send(bytes), Reason::Collective, group_, std::move(request));
 }
 
-WorkPtr WiresumBackend::count_and_delegate(const Delegate &to_gloo, const char *collective,
-                                           const Tensors &tensors) {
-    count_delegated(collective, tensors);
-    return delegate(to_gloo, collective, Reason::Collective);
-}
-
-Reason WiresumBackend::decide_on(const Request &request, bool is_ours) const {
+Reason WiresumBackend::decide_on(const Request &request, bool fits) const {
     const bool copies = is_copy(request.kind);
-    if (!is_ours) {
+    if (!fits) {
         return copies && !ability().copies ? Reason::Collective : Reason::Layout;
     }
     if (request.kind == WIRESUM_GATHER || request.kind == WIRESUM_SCATTER) {
@@ -488,55 +579,74 @@ void WiresumBackend::count_delegated(const char *collective, const Tensors &tens
 }
 
 WorkPtr WiresumBackend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
-    owner().check("all_reduce");
-    ledger()->count(row_of("all_reduce", tensors, options.reduceOp, Reason::Layout), size_of(tensors));
-    return delegate([&] { return inner()->allreduce_sparse(tensors, options); }, "all_reduce",
-                    Reason::Layout);
+    Request request{WIRESUM_AGREEMENT, c10d::OpType::ALLREDUCE,    "all_reduce", tensors, tensors,
+                    options.reduceOp,  timeout_of(options.timeout)};
+    const Signature signature = signature_of(request, Refusal::None, false);
+    return enter_gloo(std::move(request), {Reason::Layout,
+                                           signature,
+                                           Refusal::None,
+                                           false,
+                                           {},
+                                           {},
+                                           [tensors = tensors, options](c10d::Backend &gloo) mutable {
+                                               (options.sparseIndices
+                                                    ? gloo.allreduce_sparse(tensors, options)
+                                                    : gloo.allreduce(tensors, options))
+                                                   ->wait();
+                                           }});
 }
 
 WorkPtr WiresumBackend::all_to_all_single(at::Tensor &output, at::Tensor &input,
                                           std::vector<int64_t> &output_sizes,
                                           std::vector<int64_t> &input_sizes,
                                           const c10d::AllToAllOptions &options) {
-    return count_and_delegate(
-        [&] { return inner()->all_to_all_single(output, input, output_sizes, input_sizes, options); },
-        "all_to_all_single", {input});
+    Request request{WIRESUM_AGREEMENT, c10d::OpType::ALLTOALL_BASE, "all_to_all_single", {input}, {output},
+                    c10d::ReduceOp(),  timeout_of(options.timeout)};
+    const auto sent = split_elements(input, input_sizes, getSize());
+    const auto received = split_elements(output, output_sizes, getSize());
+    return exchange(std::move(request), sent.value_or(std::vector<int64_t>()),
+                    received.value_or(std::vector<int64_t>()), sent && received);
 }
 
 WorkPtr WiresumBackend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
-    return count_and_delegate([&] { return inner()->alltoall(outputs, inputs, options); }, "all_to_all",
-                              inputs);
+    const auto ranks = static_cast<size_t>(getSize());
+    return exchange({WIRESUM_AGREEMENT, c10d::OpType::ALLTOALL_BASE, "all_to_all", inputs, outputs,
+                     c10d::ReduceOp(), timeout_of(options.timeout)},
+                    lengths_of(inputs), lengths_of(outputs),
+                    inputs.size() == ranks && outputs.size() == ranks);
 }
 
 WorkPtr WiresumBackend::send(Tensors &tensors, int destination, int tag) {
-    return delegate_message([&] { return inner()->send(tensors, destination, tag); }, "send", tensors);
+    return delegate_message([&](Tensors &bytes) { return inner()->send(bytes, destination, tag); }, "send",
+                            tensors, false);
 }
 
 WorkPtr WiresumBackend::recv(Tensors &tensors, int source, int tag) {
-    return delegate_message([&] { return inner()->recv(tensors, source, tag); }, "recv", tensors);
+    return delegate_message([&](Tensors &bytes) { return inner()->recv(bytes, source, tag); }, "recv",
+                            tensors, true);
 }
 
 WorkPtr WiresumBackend::recvAnysource(Tensors &tensors, int tag) {
-    return delegate_message([&] { return inner()->recvAnysource(tensors, tag); }, "recv", tensors);
+    return delegate_message([&](Tensors &bytes) { return inner()->recvAnysource(bytes, tag); }, "recv",
+                            tensors, true);
 }
 
 WorkPtr WiresumBackend::barrier(const c10d::BarrierOptions &options) {
+    Request request{WIRESUM_BARRIER,  c10d::OpType::BARRIER,      "barrier", {}, {},
+                    c10d::ReduceOp(), timeout_of(options.timeout)};
     if (ability().largest_share >= 0) {
-        return carry({WIRESUM_BARRIER,
-                      c10d::OpType::BARRIER,
-                      "barrier",
-                      {},
-                      {},
-                      c10d::ReduceOp(),
-                      timeout_of(options.timeout)},
-                     true);
+        return carry(std::move(request), true);
     }
-    return count_and_delegate([&] { return inner()->barrier(options); }, "barrier", {});
+    // Ranks that have each other's signatures have all come.
+    const Signature signature = signature_of(request, Refusal::None, false);
+    return enter_gloo(std::move(request),
+                      {Reason::Collective, signature, Refusal::None, false, {}, {}, [](c10d::Backend &) {}});
 }
 
 void WiresumBackend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
     constexpr const char *kName = "monitored_barrier";
     count_delegated(kName, {});
+    await_gloo(); // whose order is that of all ranks
     const uint64_t number = group_->progress->begin(kName);
     try {
         inner()->monitoredBarrier(options, wait_all_ranks);
@@ -587,6 +697,7 @@ void WiresumBackend::shutdown() {
     if (group_->going_over) {
         group_->going_over->await(); // others may need what this rank has
     }
+    await_gloo(); // as Gloo itself would
     close();
     inner()->shutdown();
 }

@@ -13,6 +13,7 @@
 
 #include "eligibility.h"
 #include "engine_abi.h"
+#include "gloo_work.h"
 #include "ledger.h"
 #include "sparse_work.h"
 #include "staged_work.h"
@@ -200,20 +201,19 @@ class WiresumBackend final : public c10d::Backend {
                                        const c10::intrusive_ptr<Options> &options) override;
 
   private:
-    using Delegate = std::function<c10::intrusive_ptr<c10d::Work>()>;
-
-    // Hands a request to the network, or to Gloo where the network cannot take it, or it is of a form that is
-    // Gloo's.
-    c10::intrusive_ptr<c10d::Work> delegate(const Delegate &to_gloo, const char *collective, Reason reason);
-    c10::intrusive_ptr<c10d::Work> in_turn(const Delegate &to_gloo);
-    // The same for what two ranks do, and not all.
-    c10::intrusive_ptr<c10d::Work> delegate_message(const Delegate &to_gloo, const char *what,
-                                                    const std::vector<at::Tensor> &tensors);
-    // The same for what is Gloo's anyway, and its place in the books.
-    c10::intrusive_ptr<c10d::Work> count_and_delegate(const Delegate &to_gloo, const char *collective,
-                                                      const std::vector<at::Tensor> &tensors);
-    c10::intrusive_ptr<c10d::Work> carry_or(const Delegate &to_gloo, Request request, bool is_ours);
-    Reason decide_on(const Request &request, bool is_ours) const;
+    // Hands a message of two ranks to Gloo.
+    using Send = std::function<c10::intrusive_ptr<c10d::Work>(std::vector<at::Tensor> &bytes)>;
+    c10::intrusive_ptr<c10d::Work> delegate_message(const Send &send, const char *what,
+                                                    const std::vector<at::Tensor> &tensors, bool is_received);
+    // The one entrance of all collectives. `fits` says whether lists and lengths are what they should be. The
+    // network takes what it can, the same on every rank, and Gloo the rest.
+    c10::intrusive_ptr<c10d::Work> enter(Request request, bool fits);
+    // The same for what the network never takes.
+    c10::intrusive_ptr<c10d::Work> enter_gloo(Request request, GlooCall call);
+    c10::intrusive_ptr<c10d::Work> exchange(Request request, std::vector<int64_t> sent,
+                                            std::vector<int64_t> received, bool fits);
+    void await_gloo();
+    Reason decide_on(const Request &request, bool fits) const;
     bool is_rank(int64_t root) const;
     // Whether there is one of these for each rank, as long as that rank's share.
     bool are_shares(const std::vector<at::Tensor> &tensors, const at::Tensor &share) const;
@@ -239,8 +239,9 @@ class WiresumBackend final : public c10d::Backend {
 
     // Asking in one order on every rank needs one request at a time.
     std::mutex order_;
-    std::atomic<uint64_t> recorded_{0}; // entries of the flight recorder
-    std::atomic<uint32_t> packed_{0};   // sums of 8 bits, each of which has a seed of its own
+    std::optional<c10::weak_intrusive_ptr<GlooWork>> last_in_gloo_; // none before the first
+    std::atomic<uint64_t> recorded_{0};                             // entries of the flight recorder
+    std::atomic<uint32_t> packed_{0}; // sums of 8 bits, each of which has a seed of its own
     const std::shared_ptr<Submissions> submissions_;
     const std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();
     std::shared_ptr<RowChannel> rows_; // null until there is a sparse tensor

@@ -32,7 +32,8 @@ inline bool is_copy(wiresum_kind kind) {
 
 // Whether it is a share, and no form of anything that streams carry.
 inline bool is_share_alone(wiresum_kind kind) {
-    return kind == WIRESUM_BARRIER || kind == WIRESUM_SMALL_GATHER || kind == WIRESUM_SMALL_SCATTER;
+    return kind == WIRESUM_BARRIER || kind == WIRESUM_SMALL_GATHER || kind == WIRESUM_SMALL_SCATTER ||
+           kind == WIRESUM_AGREEMENT;
 }
 
 // A collective that has ended in the network.

@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "errors.h"
 #include "forked.h"
+#include "gloo_work.h"
 #include "ledger.h"
 #include "ordered_future.h"
 #include "reconfigurable.h"
@@ -317,6 +318,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     add_work<NetworkWork>(module, "NetworkWork");
     add_work<ShareWork>(module, "ShareWork");
     add_work<SparseWork>(module, "SparseWork");
+    add_work<GlooWork>(module, "GlooWork");
     add_work<DelegatedWork>(module, "DelegatedWork");
 
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),

@@ -6,17 +6,11 @@
 #include <c10/util/Exception.h>
 
 #include "errors.h"
+#include "tensors.h"
 
 namespace wiresum {
 
 namespace {
-
-const char *name_of_operation(const c10d::ReduceOp &operation) {
-    static constexpr std::array<const char *, 9> names = {"SUM",  "AVG", "PRODUCT", "MIN",       "MAX",
-                                                          "BAND", "BOR", "BXOR",    "PREMUL_SUM"};
-    const auto index = static_cast<size_t>(operation.op_);
-    return index < names.size() ? names[index] : "";
-}
 
 c10::intrusive_ptr<c10::ivalue::Future> tensors_future() {
     return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
@@ -24,33 +18,28 @@ c10::intrusive_ptr<c10::ivalue::Future> tensors_future() {
 
 } // namespace
 
+const char *name_of_operation(c10d::ReduceOp::RedOpType operation) {
+    static constexpr std::array<const char *, 9> names = {"SUM",  "AVG", "PRODUCT", "MIN",       "MAX",
+                                                          "BAND", "BOR", "BXOR",    "PREMUL_SUM"};
+    const auto index = static_cast<size_t>(operation);
+    return index < names.size() ? names[index] : "";
+}
+
 const char *name_of_type(at::ScalarType type) {
-    switch (type) {
-    case at::kFloat:
-        return "float32";
-    case at::kDouble:
-        return "float64";
-    case at::kHalf:
-        return "float16";
-    case at::kBFloat16:
-        return "bfloat16";
-    case at::kLong:
-        return "int64";
-    case at::kInt:
-        return "int32";
-    case at::kByte:
-        return "uint8";
-    case at::kBool:
-        return "bool";
-    default:
-        return c10::toString(type);
-    }
+    static const auto names = [] {
+        std::array<std::string, static_cast<size_t>(at::ScalarType::NumOptions)> all;
+        for (size_t index = 0; index < all.size(); ++index) {
+            all.at(index) = std::string(c10::getDtypeNames(static_cast<at::ScalarType>(index)).first);
+        }
+        return all;
+    }();
+    return names.at(static_cast<size_t>(type)).c_str();
 }
 
 RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
               Reason reason) {
     const char *type = tensors.empty() ? "" : name_of_type(tensors[0].scalar_type());
-    return {collective, type, name_of_operation(operation), reason};
+    return {collective, type, name_of_operation(operation.op_), reason};
 }
 
 RowKey row_of(const Request &request, Reason reason) {
@@ -185,7 +174,7 @@ void PendingWork::call_back(std::exception_ptr error) {
     } else if (error) {
         future_->setError(error);
     } else {
-        future_->markCompleted(c10::IValue(request_.outputs));
+        future_->markCompleted(c10::IValue(results_of(request_)));
     }
 }
 
@@ -197,7 +186,7 @@ Reason PendingWork::reason() const {
 std::vector<at::Tensor> PendingWork::result() {
     TORCH_CHECK(isCompleted(),
                 "Work needs to be completed before calling result(). Should call wait() before result().");
-    return request_.outputs;
+    return results_of(request_);
 }
 
 bool PendingWork::wait(std::chrono::milliseconds timeout) {

@@ -16,6 +16,7 @@
 #include "engine_abi.h"
 #include "flight_recorder.h"
 #include "forked.h"
+#include "gloo_order.h"
 #include "going_over.h"
 #include "ledger.h"
 #include "progress.h"
@@ -49,6 +50,8 @@ struct GroupContext {
     std::shared_ptr<Progress> progress;
     // All ranks get "not finite" for the same collectives in the same order; this keeps them in it.
     std::shared_ptr<Strand> fallback_order = std::make_shared<Strand>();
+    // All ranks give Gloo their collectives in one order; this keeps them in it.
+    std::shared_ptr<GlooOrder> gloo_order = std::make_shared<GlooOrder>();
     // Where the job may leave the network after it has begun; otherwise null.
     std::shared_ptr<GoingOver> going_over;
     // Where callbacks of futures have their places.
@@ -117,6 +120,12 @@ struct EightBits {
     uint32_t seed = 0; // of that chance
 };
 
+// A tensor of the caller's that is not dense, and what takes its results in its place.
+struct StandIn {
+    at::Tensor output;
+    at::Tensor dense;
+};
+
 // What was asked for.
 struct Request {
     wiresum_kind kind;
@@ -137,6 +146,9 @@ struct Request {
     // Identifies the collective to PyTorch's hooks.
     uint64_t completion_key = CompletionHooks::next_key();
     FlightEntry flight_entry = {};
+    // Outputs that are not dense, and the caller's own outputs if there are any such.
+    std::vector<StandIn> stand_ins = {};
+    std::vector<at::Tensor> results = {};
 };
 
 // A collective under way: it can be waited for, and is in the group's books when it is over.
@@ -207,6 +219,9 @@ class CarriedWork : public PendingWork {
 
 // An element type as Python knows it: "float32".
 const char *name_of_type(at::ScalarType type);
+
+// An operation as Python knows it: "SUM".
+const char *name_of_operation(c10d::ReduceOp::RedOpType operation);
 
 // The row of a ledger that a collective counts in.
 RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,

@@ -18,8 +18,9 @@ using Task = std::function<void()>;
 // thread. Lives until the process ends.
 class TaskPool {
   public:
-    // Collectives whose callbacks wait for each other; more would wait for a thread.
-    static constexpr size_t kMaxThreads = 64;
+    // Collectives whose callbacks wait for each other, and groups that each wait for Gloo. More would wait
+    // for a thread.
+    static constexpr size_t kMaxThreads = 256;
 
     static TaskPool &instance();
     // Starts the first thread, or throws std::system_error.

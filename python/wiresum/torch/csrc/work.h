@@ -8,12 +8,9 @@
 #include "errors.h"
 #include "pending_work.h"
 #include "tail.h"
+#include "tensors.h"
 
 namespace wiresum {
-
-// One contiguous tensor with the elements of all: the user's own memory where they lie there one behind the
-// other already, else a copy.
-at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors);
 
 // What profilers show of a collective.
 const char *title_of(wiresum_kind kind);
@@ -41,8 +38,6 @@ class NetworkWork final : public CarriedWork {
     void complete(wiresum_outcome outcome, const std::string &message);
     void do_again(Reason reason);
     void do_by(c10d::Backend &gloo);
-    void keep_own_share();
-    void keep_own_part();
     // After sums of all that there was, or without this rank: nothing is left to be added later.
     void keep_nothing();
     // Ends a collective that the network has not ended here, and is told why not.
@@ -56,7 +51,7 @@ class NetworkWork final : public CarriedWork {
     void set_apart();
     // Whether results that come before a failure are kept: of an all-reduce, other ranks may have all.
     bool has_results_aside() const;
-    void copy_back();
+    void write_results();
     void take_from_aside();
     void receive_tail(GoingOver &over);
     at::Tensor &scratch();
@@ -78,22 +73,21 @@ class NetworkWork final : public CarriedWork {
     ReplayMemory::Lease kept_;
 };
 
-// A collective that Gloo took.
+// A message that Gloo takes.
 //
 // If it fails while a rank is lost, its error names that rank: Gloo's own would be of a connection, or of a
 // timeout.
 class DelegatedWork final : public ExplainedWork {
   public:
-    // `number` is that of the collective, or `Progress::kMessage`.
     DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason, std::shared_ptr<GroupContext> group,
-                  const char *collective, uint64_t number);
+                  Request request);
 
     Reason reason() const override { return reason_; }
     bool isCompleted() override { return inner_->isCompleted(); }
     bool isSuccess() const override { return inner_->isSuccess(); }
     std::exception_ptr exception() const override { return inner_->exception(); }
     int sourceRank() const override { return inner_->sourceRank(); }
-    std::vector<at::Tensor> result() override { return inner_->result(); }
+    std::vector<at::Tensor> result() override { return results_of(request_); }
     void synchronize() override { inner_->synchronize(); }
     bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
     void blockCurrentStream() override { inner_->blockCurrentStream(); }
@@ -103,17 +97,18 @@ class DelegatedWork final : public ExplainedWork {
     float getDuration() const override { return inner_->getDuration(); }
     uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
     std::chrono::milliseconds getTimeout() const override { return inner_->getTimeout(); }
-    uint64_t getCompletionKey() const override { return completion_key_; }
+    uint64_t getCompletionKey() const override { return request_.completion_key; }
     const GroupContext &group() const { return *group_; }
 
   private:
     const c10::intrusive_ptr<Work> inner_;
     const Reason reason_;
     const std::shared_ptr<GroupContext> group_;
-    const char *collective_;
-    const uint64_t number_;
+    // With stand-ins for what is not dense; wait() copies from them.
+    const Request request_;
+    std::atomic<bool> is_over_{false};
     const uint64_t losses_before_;
-    const uint64_t completion_key_ = CompletionHooks::next_key();
+    const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 // The error of a collective of Gloo that a lost rank has ended.
