@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import torch.distributed as dist
 from aggregator import aggregator
-from tests.capabilities import engines
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 from world import Failure, World
@@ -34,7 +33,7 @@ def settings(node: Deployment, **more: str) -> dict[str, str]:
     return {"WIRESUM_PLAN": str(node.plan_file), "WIRESUM_MIN_ELEMENTS": "1", **more}
 
 
-@pytest.fixture(params=engines("udp", "xdp"))
+@pytest.fixture(params=["udp", "tcp"])
 def node(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deployment]:
     with aggregator(tmp_path, 3, Job(values_per_packet=256, copies=True), engine=request.param) as running:
         yield running

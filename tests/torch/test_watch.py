@@ -33,9 +33,15 @@ def begin(rounds: int = 0) -> None:
     """Start a watch of a group that has ended so many collectives."""
     store = dist.distributed_c10d._get_default_store()
     gloo = dist.ProcessGroupGloo(dist.PrefixStore("watched", store), dist.get_rank(), dist.get_world_size())
-    native, told = extension.load(), []
+    native = extension.load()
+    told: list[Any] = []
+
+    def tell(stalled: Any) -> bool:
+        told.append((stalled.ranks, stalled.number, stalled.was_told))
+        return False
+
     watch = Watch(gloo, native.Progress(), native.abort, misses_the_silent=True)
-    watch.start(lambda stalled: told.append((stalled.ranks, stalled.number, stalled.was_told)))
+    watch.start(tell)
     _state.update(told=told, watch=watch)
     for _ in range(rounds):
         watch.progress.end(watch.progress.begin(), True)
