@@ -606,7 +606,10 @@ def bench_load(plan_json: str, window: int, rate: float | None, seconds: float) 
 
 @final
 class Engine:
-    """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread."""
+    """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread.
+
+    In a process that was forked, they raise `wiresum.errors.CollectiveError`, and `close` does nothing.
+    """
 
     def __new__(
         cls,

@@ -223,7 +223,7 @@ def ledgers() -> list[Ledger]:
     """
 
 def note_rank(rank: int) -> None:
-    """Note the rank of this process in its default group, which is not that of a parent."""
+    """Note the rank of this process in the default group, which is not that of a parent."""
 
 def check_process(call: str) -> None:
     """Raise `CollectiveError` in the name of `call` if this process was forked from a rank and has no group yet."""

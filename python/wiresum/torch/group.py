@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from wiresum.errors import (
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Backend
 
 logger = logging.getLogger("wiresum.torch")
+
+_inherited: dict[str, Any] = {}
+"""The default group of the parent, in a process that was forked."""
+os.register_at_fork(after_in_child=lambda: _inherited.update(default=dist.group.WORLD))
 
 
 def create(options: Any, _backend_options: object | None = None) -> Backend:
@@ -67,15 +73,15 @@ def prepare() -> tuple[Tools, WiresumError | None]:
 
 
 def _check_process(tools: Tools, options: Any) -> None:
-    """Refuses a part of a group that a forked process has inherited; its default group is a new one.
+    """Refuses a part of a default group that a forked process has inherited, and notes the rank otherwise.
 
     Raises:
         CollectiveError: the default group is that of the parent.
     """
-    if options.global_ranks_in_group:
+    default = dist.group.WORLD
+    if default is not None and default is _inherited.get("default"):
         tools.native.check_process("new_group")
-    else:
-        tools.native.note_rank(options.group_rank)
+    tools.native.note_rank(_global_rank(options))
 
 
 def _store_of_all_groups(options: Any) -> Store:
@@ -89,9 +95,13 @@ def _store_of_all_groups(options: Any) -> Store:
 
 def _is_first_of_all(options: Any) -> bool:
     """Whether this is rank 0 of the whole job; PyTorch lists no ranks for the group of all."""
+    return _global_rank(options) == 0
+
+
+def _global_rank(options: Any) -> int:
     ranks: list[int] = options.global_ranks_in_group
     rank: int = ranks[options.group_rank] if ranks else options.group_rank
-    return rank == 0
+    return rank
 
 
 @cache
