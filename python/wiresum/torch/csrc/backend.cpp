@@ -364,6 +364,7 @@ WorkPtr WiresumBackend::delegate(const Delegate &to_gloo, const char *collective
     }
     const uint64_t number = group_->progress->begin(collective);
     try {
+        group_->check_gloo(collective);
         return c10::make_intrusive<DelegatedWork>(in_turn(to_gloo), reason, group_, collective, number);
     } catch (...) {
         group_->progress->end(number, false);
