@@ -147,34 +147,6 @@ WiresumBackend::~WiresumBackend() {
     }
 }
 
-// --- Without ranks that are lost
-// -------------------------------------------------------------------------------------
-
-void Crossing::go_on_without(std::shared_ptr<const Remaining> remaining,
-                             c10::intrusive_ptr<c10d::Backend> inner,
-                             c10::intrusive_ptr<c10d::Backend> fallback,
-                             c10::intrusive_ptr<c10d::Backend> afterwards) {
-    const auto of = [&](c10::intrusive_ptr<c10d::Backend> members) -> c10::intrusive_ptr<c10d::Backend> {
-        return c10::make_intrusive<RemainingGloo>(std::move(members), remaining, rank);
-    };
-    going_over->go_on_without(of(std::move(afterwards)));
-    next = GroupContext::Groups{of(std::move(inner)), of(std::move(fallback)), remaining};
-}
-
-// What Gloo had of the user's waits for who is lost, so it ends now.
-void Crossing::leave() {
-    if (next) {
-        const GroupContext::Groups before = group->groups();
-        group->note_loss(next->remaining->lost, false);
-        group->set_groups(std::move(*next));
-        next.reset();
-        before.inner->abort();
-    }
-    submissions->leave(going_over);
-}
-
-void Crossing::lose(const std::string &why) const { group->lose(why); }
-
 // --- Through the network
 // ---------------------------------------------------------------------------------------------
 
@@ -374,6 +346,7 @@ WorkPtr WiresumBackend::delegate(const Delegate &to_gloo, const char *collective
     }
     const uint64_t number = group_->progress->begin(collective);
     try {
+        group_->check_gloo(collective);
         return c10::make_intrusive<DelegatedWork>(in_turn(to_gloo), reason, group_, collective, number);
     } catch (...) {
         group_->progress->end(number, false);
