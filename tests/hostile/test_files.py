@@ -135,7 +135,7 @@ HUGE = {
         'format = "wiresum-scenario/1"\ntopology = "leaf-spine:leaves=2,spines=1,hosts_per_leaf=5,programmable=1"\n'
         'fidelity = "trains"\n[[job]]\nbytes = 8_000_000\n'
         '[job.program]\npolicy = "hash"\nserver = "ps"\nslots = 512\ntimeout_s = 1e308\n',
-        "huge:8: job[0].program.timeout_s: input should be less than or equal to 1000000, not 1e+308",
+        "huge:10: job[0].program.timeout_s: input should be less than or equal to 1000000, not 1e+308",
     ),
     "workload show": (
         json.dumps({"format": "wiresum-workload/1", "name": "huge", "jobs": [

@@ -134,8 +134,6 @@ def test_the_others_go_on_without_a_rank_that_leaves(tmp_path: Path) -> None:
         world.run(end_by, "destroy", ranks=[1])
         for _ in range(3):
             assert world.run(go_on, ranks=[0, 2]) == [1.0] * 2
-        world.try_to_run(end_by, "terminate", ranks=[2])
-        assert world.run(go_on, ranks=[0]) == [0.0]
 
 
 def train_unevenly() -> int:

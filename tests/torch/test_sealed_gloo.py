@@ -30,7 +30,14 @@ from torch._C._distributed_c10d import (
 
 import torch
 from wiresum._native import GlooKeys
+from wiresum.plan.job import Job
+from wiresum.plan.options import PlanOptions
+from wiresum.planners import plan
+from wiresum.topology.generators.star import star
 from wiresum.torch import extension
+from wiresum.torch.decisions import Offer, decide
+from wiresum.torch.gloo import protection_of
+from wiresum.torch.settings import Settings
 
 RANKS = 3
 TIMEOUT = timedelta(seconds=60)
@@ -42,7 +49,7 @@ LEAST_CHANGED = 8192
 ADDRESS = b"\x02\x00%b\x7f\x00\x00\x01"
 """An address of loopback in Gloo's messages: family, port, host."""
 
-SUM, AVG = dist.ReduceOp.SUM, dist.ReduceOp.AVG
+SUM = dist.ReduceOp.SUM
 
 
 class Between:
@@ -353,3 +360,20 @@ def test_a_changed_message_is_an_error_that_names_its_sender() -> None:
         assert all(torch.equal(result[0], right[0][0]) for result in right_sums)
         later = made.each(all_reduce(SUM, torch.float32, 10))
         assert all(isinstance(result, Exception) for result in later)
+
+
+def test_rejects_ranks_that_permit_clear_traffic_differently() -> None:
+    offers = [Offer(digest="1", workers=2, open_gloo=is_open) for is_open in (True, False)]
+    error = decide(offers, is_default_group=True).error
+    assert "WIRESUM_OPEN_GLOO differs (1 on rank 0, 0 on rank 1)" in str(error)
+
+
+def test_only_jobs_that_ask_for_protection_have_it() -> None:
+    def protection(job: Job, *, is_open: bool = False) -> str:
+        made = plan(star(workers=2), job, PlanOptions(engine="udp"))
+        return protection_of(made, Settings(open_gloo=is_open))
+
+    assert protection(Job()) == protection(Job(), is_open=True) == ""
+    for job in (Job(sealed=True), Job(proven=True)):
+        assert protection(job) == "encrypted with the job's keys"
+        assert protection(job, is_open=True) == "in the clear, as WIRESUM_OPEN_GLOO permits"

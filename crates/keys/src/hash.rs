@@ -4,9 +4,8 @@
 //! instructions. Two payloads of one length have the same hash with a chance of at most 2⁻³² for whoever does not know
 //! the key. It is no code by itself: SipHash over it and the header is (`tag`).
 
-use std::cell::RefCell;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use wiresum_wire::{JobKey, PAGE_PAYLOAD};
 
@@ -24,7 +23,7 @@ const MOST_KEYS: usize = 4 * GENERATIONS * RENEWALS;
 #[derive(Clone)]
 pub struct ValueHashes {
     workers: Key,
-    latest: RefCell<Vec<(JobKey, ValueHash)>>,
+    latest: Arc<Mutex<Vec<(JobKey, ValueHash)>>>,
 }
 
 impl fmt::Debug for ValueHashes {
@@ -36,14 +35,14 @@ impl fmt::Debug for ValueHashes {
 
 impl ValueHashes {
     pub(crate) fn new(workers: Key) -> Self {
-        Self { workers, latest: RefCell::default() }
+        Self { workers, latest: Arc::default() }
     }
 
     /// The hash of the payload of a packet that carries this key, which is one of the job's. Of strangers' keys there are
     /// too many to remember.
     #[must_use]
     pub fn hash(&self, key: JobKey, payload: &[u8]) -> u64 {
-        let mut latest = self.latest.borrow_mut();
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, hash)) = latest.iter().find(|(known, _)| *known == key) {
             return hash.of(payload);
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use wiresum_keys::ValueHashes;
+use wiresum_keys::Keyring;
 use wiresum_protocol::association::{GENERATIONS, RENEWALS, ValueKeys};
 use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, JobId, JobKey, MAX_CONTRIBUTORS, NodeId, SubModelId};
@@ -30,8 +30,8 @@ pub struct XdpAggregator {
     pub(crate) kernel: Kernel,
     pub(crate) streams: Streams,
     pub(crate) keys: [JobKey; MAX_JOBS],
-    /// Makes the keys of hashes, for each job whose values are proven.
-    pub(crate) hashes: BTreeMap<JobId, ValueHashes>,
+    /// Keys of each job whose values are proven.
+    pub(crate) proven: BTreeMap<JobId, Keyring>,
     /// By stream.
     pub(crate) groups: Vec<Option<Group>>,
     pub(crate) mode: AttachMode,
@@ -86,7 +86,7 @@ impl XdpAggregator {
             kernel,
             streams,
             keys: [JobKey(0); MAX_JOBS],
-            hashes: BTreeMap::new(),
+            proven: BTreeMap::new(),
             groups: (0..MAX_STREAMS).map(|_| None).collect(),
             mode: options.mode,
             links: Vec::new(),
@@ -122,7 +122,7 @@ impl XdpAggregator {
                 self.kernel.put("seat_keys", &child_index(stream, contributor), key)?;
             }
         }
-        self.hashes.extend(plan.value_hashes().map(|hashes| (plan.job_id(), hashes)));
+        self.proven.extend(plan.job.proven.then(|| (plan.job_id(), plan.keys())));
         self.kernel.put("budgets", &values_budget(index), &Budget::default())?;
         self.kernel.put("budgets", &control_budget(index), &Budget::from(Quota::control()))?;
         self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)
@@ -142,7 +142,7 @@ impl XdpAggregator {
         let streams = self.streams.of_job(index);
         let job = self.streams.job_at(index);
         let Some(entries) = self.streams.remove(index) else { return Ok(()) };
-        self.hashes.retain(|known, _| Some(*known) != job);
+        self.proven.retain(|known, _| Some(*known) != job);
         self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)?;
         for &stream in &streams {
             self.groups[stream] = None;
@@ -250,7 +250,7 @@ impl XdpAggregator {
 
     /// Has the program know the keys of hashes of values that carry these keys.
     fn hash_by(&self, job: JobId, keys: impl IntoIterator<Item = u64>) -> Result<(), XdpError> {
-        let Some(hashes) = self.hashes.get(&job) else { return Ok(()) };
+        let Some(hashes) = self.proven.get(&job).map(Keyring::value_hashes) else { return Ok(()) };
         let keys: BTreeSet<u64> = keys.into_iter().collect();
         for key in keys.difference(&self.kernel.keys_of("value_hashes")) {
             let entry = ValueHashEntry { words: *hashes.of(JobKey(*key)).words() };

@@ -53,9 +53,10 @@ impl XdpAggregator {
             kernel,
             streams,
             keys: [JobKey(0); MAX_JOBS],
-            hashes: plans
+            proven: plans
                 .iter()
-                .filter_map(|(plan, _)| Some((plan.job_id(), plan.value_hashes()?)))
+                .filter(|(plan, _)| plan.job.proven)
+                .map(|(plan, _)| (plan.job_id(), plan.keys()))
                 .collect(),
             groups: (0..MAX_STREAMS).map(|_| None).collect(),
             mode: options.mode,

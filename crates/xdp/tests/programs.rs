@@ -1,4 +1,5 @@
 //! The programs of `bpf/` in the kernel, run by its test call. One executable, as the compiler and the linker take longer than the tests.
+#![cfg(wiresum_bpf)]
 
 mod differential;
 mod errors;

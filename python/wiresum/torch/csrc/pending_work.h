@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -101,6 +102,12 @@ struct GroupContext {
     // A collective of Gloo has failed although all ranks are there: Gloo then closes the connections of a
     // rank, and every later collective of Gloo fails at once.
     void note_broken_gloo() { is_gloo_broken_ = true; }
+    // Throws if the connections of Gloo are broken: other ranks may know, and would not answer.
+    void check_gloo(const char *collective) const {
+        TORCH_CHECK(!is_gloo_broken_, "wiresum:", collective,
+                    ": Gloo has closed its connections, as an earlier collective or monitored_barrier has "
+                    "failed. Destroy this group and create it again.");
+    }
 
     // How long it takes until all know who is lost; zero where nobody says so.
     std::chrono::milliseconds loss_known_after{0};
