@@ -443,12 +443,18 @@ DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
         group_->progress->end(number_, true);
         return;
     }
-    future->addCallback([progress = group_->progress, number = number_](c10::ivalue::Future &ended) {
-        progress->end(number, !ended.hasError());
+    future->addCallback([group = group_, number = number_](c10::ivalue::Future &ended) {
+        group->progress->end(number, !ended.hasError());
+        group->wake();
     });
 }
 
 bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
+    if (number_ != Progress::kMessage && inner_->getFuture()) {
+        if (const auto loss = group_->await_end_or_loss(*inner_, losses_before_, timeout)) {
+            throw lost_in_gloo(collective_, *loss);
+        }
+    }
     try {
         return inner_->wait(timeout);
     } catch (const std::exception &trouble) {
