@@ -453,6 +453,7 @@ DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
     future->addCallback([group = group_, number = number_, key = completion_key_,
                          start = std::chrono::steady_clock::now()](c10::ivalue::Future &ended) {
         group->progress->end(number, !ended.hasError());
+        group->wake();
         if (!ended.hasError()) {
             group->completions->call(key, std::chrono::steady_clock::now() - start);
         }
@@ -461,6 +462,11 @@ DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
 
 bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
     group_->owner.check(collective_);
+    if (number_ != Progress::kMessage && inner_->getFuture()) {
+        if (const auto loss = group_->await_end_or_loss(*inner_, losses_before_, timeout)) {
+            throw lost_in_gloo(collective_, *loss);
+        }
+    }
     try {
         const bool has_ended = inner_->wait(timeout);
         if (number_ == Progress::kMessage) {
