@@ -115,6 +115,7 @@ class Group:
     """A group of Gloo among threads."""
 
     def __init__(self, secrets: Sequence[str] = (), label: str = "", store: dist.Store | None = None) -> None:
+        native = extension.load()  # before there are threads
         self._pool = ThreadPoolExecutor(RANKS)
         store = store or dist.HashStore()
 
@@ -123,7 +124,7 @@ class Group:
             if not secrets:
                 return gloo
             keys = GlooKeys(secrets[rank], label, rank, RANKS, bytes([rank, 1] * 16))
-            return extension.load().sealed_gloo(gloo, keys.abi(), list(range(RANKS)))
+            return native.sealed_gloo(gloo, keys.abi(), list(range(RANKS)))
 
         self.backends = self.each(lambda rank, _: join(rank))
 

@@ -114,6 +114,21 @@ std::optional<GroupContext::Loss> GroupContext::loss_since(uint64_t count, bool 
     return is_there ? std::optional(loss_) : std::nullopt;
 }
 
+std::optional<GroupContext::Loss> GroupContext::await_end_or_loss(c10d::Work &work, uint64_t count,
+                                                                  std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    const auto bound = limit > kNoTimeout ? std::min(limit, kLongestTimeout) : kLongestTimeout;
+    changed_.wait_for(lock, bound,
+                      [&work, this, count] { return work.isCompleted() || loss_.count > count; });
+    const bool is_lost = !work.isCompleted() && loss_.count > count;
+    return is_lost ? std::optional(loss_) : std::nullopt;
+}
+
+void GroupContext::wake() {
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+}
+
 PendingWork::PendingWork(std::shared_ptr<GroupContext> group, Request request, const char *title)
     : ExplainedWork(group->ledger->rank, request.op_type, title, request.inputs), group_(std::move(group)),
       request_(std::move(request)), passed_(size_of(request_.inputs)), future_(tensors_future()),

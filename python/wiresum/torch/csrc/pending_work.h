@@ -99,6 +99,11 @@ struct GroupContext {
     // The loss after so many, if there is one. With `awaits` this waits until the ranks would know of a loss,
     // unless Gloo's connections are broken although all ranks are there.
     std::optional<Loss> loss_since(uint64_t count, bool awaits);
+    // Waits until a collective of Gloo has ended, or there is a loss after so many: Gloo waits for the rank
+    // until its connection is closed. Returns the loss if it comes first.
+    std::optional<Loss> await_end_or_loss(c10d::Work &work, uint64_t count, std::chrono::milliseconds limit);
+    // A collective of Gloo has ended.
+    void wake();
     // A collective of Gloo has failed although all ranks are there: Gloo then closes the connections of a
     // rank, and every later collective of Gloo fails at once.
     void note_broken_gloo() { is_gloo_broken_ = true; }
