@@ -49,6 +49,9 @@ void GlooWork::wait_for_turn() {
 
 void GlooWork::run() {
     std::exception_ptr error;
+    group_->interrupt_by_loss([self = c10::intrusive_ptr<GlooWork>::reclaim_copy(this)](const auto &loss) {
+        self->interrupt(std::make_exception_ptr(lost_in_gloo(self->request_.collective, loss)));
+    });
     try {
         const c10::InferenceMode mode; // stand-ins may have been made in it
         const c10::intrusive_ptr<c10d::Backend> gloo = group_->groups().inner;
@@ -57,6 +60,7 @@ void GlooWork::run() {
     } catch (const std::exception &trouble) {
         error = explained(trouble);
     }
+    group_->interrupt_by_loss(nullptr);
     end(error ? Reason::Failed : call_.reason, error);
 }
 

@@ -69,10 +69,19 @@ GroupContext::~GroupContext() {
 }
 
 void GroupContext::note_loss(std::string text, bool is_final) {
-    std::lock_guard lock(mutex_);
-    loss_ = {loss_.count + 1, std::move(text), is_final};
-    is_gloo_broken_ = false; // the others go on in other groups
-    changed_.notify_all();
+    std::function<void(const Loss &)> interrupt;
+    Loss loss;
+    {
+        std::lock_guard lock(mutex_);
+        loss_ = {loss_.count + 1, std::move(text), is_final};
+        is_gloo_broken_ = false; // the others go on in other groups
+        changed_.notify_all();
+        loss = loss_;
+        interrupt = interrupt_;
+    }
+    if (interrupt) {
+        interrupt(loss);
+    }
 }
 
 void GroupContext::lose(const std::string &why) {
@@ -114,25 +123,21 @@ std::optional<GroupContext::Loss> GroupContext::loss_since(uint64_t count, bool 
     return is_there ? std::optional(loss_) : std::nullopt;
 }
 
-std::optional<GroupContext::Loss> GroupContext::await_end_or_loss(c10d::Work &work, uint64_t count,
-                                                                  std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
-    const auto bound = limit > kNoTimeout ? std::min(limit, kLongestTimeout) : kLongestTimeout;
-    changed_.wait_for(lock, bound,
-                      [&work, this, count] { return work.isCompleted() || loss_.count > count; });
-    const bool is_lost = !work.isCompleted() && loss_.count > count;
-    return is_lost ? std::optional(loss_) : std::nullopt;
-}
-
-void GroupContext::wake() {
+void GroupContext::interrupt_by_loss(std::function<void(const Loss &)> interrupt) {
     std::lock_guard lock(mutex_);
-    changed_.notify_all();
+    interrupt_ = std::move(interrupt);
 }
 
 PendingWork::PendingWork(std::shared_ptr<GroupContext> group, Request request, const char *title)
     : ExplainedWork(group->ledger->rank, request.op_type, title, request.inputs), group_(std::move(group)),
       request_(std::move(request)), passed_(size_of(request_.inputs)), future_(tensors_future()),
       deadline_(Clock::now() + kLongestTimeout) {}
+
+void PendingWork::interrupt(std::exception_ptr error) {
+    std::lock_guard lock(mutex_);
+    interruption_ = std::move(error);
+    cv_.notify_all();
+}
 
 void PendingWork::give_up_after(std::chrono::milliseconds limit) {
     std::lock_guard lock(mutex_);
@@ -210,6 +215,9 @@ bool PendingWork::wait(std::chrono::milliseconds timeout) {
     const Clock::time_point caller_limit = Clock::now() + std::min(timeout, kLongestTimeout);
     std::unique_lock lock(mutex_);
     while (!completed_) {
+        if (interruption_) {
+            std::rethrow_exception(interruption_);
+        }
         // The deadline moves when the collective is submitted, or done again.
         const auto limit = bounded ? std::min(caller_limit, deadline_) : deadline_;
         if (cv_.wait_until(lock, limit) == std::cv_status::timeout && !completed_ && Clock::now() >= limit) {

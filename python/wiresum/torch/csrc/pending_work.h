@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -99,11 +100,9 @@ struct GroupContext {
     // The loss after so many, if there is one. With `awaits` this waits until the ranks would know of a loss,
     // unless Gloo's connections are broken although all ranks are there.
     std::optional<Loss> loss_since(uint64_t count, bool awaits);
-    // Waits until a collective of Gloo has ended, or there is a loss after so many: Gloo waits for the rank
-    // until its connection is closed. Returns the loss if it comes first.
-    std::optional<Loss> await_end_or_loss(c10d::Work &work, uint64_t count, std::chrono::milliseconds limit);
-    // A collective of Gloo has ended.
-    void wake();
+    // Gloo waits for a lost rank until its connection is closed. The next loss calls this first, on the
+    // thread that tells of it. Null when Gloo has ended the collective.
+    void interrupt_by_loss(std::function<void(const Loss &)> interrupt);
     // A collective of Gloo has failed although all ranks are there: Gloo then closes the connections of a
     // rank, and every later collective of Gloo fails at once.
     void note_broken_gloo() { is_gloo_broken_ = true; }
@@ -124,6 +123,7 @@ struct GroupContext {
     Groups groups_;
     std::vector<c10::intrusive_ptr<c10d::Backend>> more_gloo_;
     Loss loss_;
+    std::function<void(const Loss &)> interrupt_; // of the collective that Gloo carries
 };
 
 // Sums of numbers of 8 bits, and what becomes of the part of each element that these have no room for.
@@ -191,6 +191,8 @@ class PendingWork : public ExplainedWork {
     // completes it.
     void tell(Reason reason, std::exception_ptr error);
     void call_back(std::exception_ptr error);
+    // Those who wait get this error before the collective has ended.
+    void interrupt(std::exception_ptr error);
     // The error of a collective that has not ended well. If a rank is lost for good, the error says so.
     std::exception_ptr failure(wiresum_outcome outcome, const std::string &message) const;
     std::string describe() const;
@@ -209,6 +211,7 @@ class PendingWork : public ExplainedWork {
     // Guarded by Work::mutex_.
     Clock::time_point deadline_;
     Reason reason_ = Reason::Pending;
+    std::exception_ptr interruption_;
     std::atomic<bool> has_called_back_{false};
 };
 
