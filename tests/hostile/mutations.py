@@ -48,12 +48,12 @@ WRONG: list[Any] = [
 EXTREMES = [0, -1, 2**31, 2**32, 2**53, 2**63, 2**64, 10**400, 1e-320, 1e6, 1e9, 1e18, 1e30, 1e300, 1e308, -1e308]
 """Numbers that a field may have instead of its own."""
 MOST_FIELDS = 60
-"""Of a document that get each of them."""
+"""Fields of a document that get each of them."""
 NOISE = ["[", "]", "{", "}", '"', ",", ":", "=", "\\", "\n", "\x00", "9" * 5000, "1e999", "NaN", "-Infinity", "é"]
 """What a text may have anywhere."""
 
 MOST_RECORDS = 20
-"""Of a simulation: what begins well may take years of virtual time."""
+"""Records of a simulation: what begins well may take years of virtual time."""
 
 Reader = Callable[[str], object]
 

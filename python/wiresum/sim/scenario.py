@@ -43,7 +43,7 @@ DEFAULT_PATIENCE_S = 60.0
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_WAIT_S)]
-"""Of virtual time."""
+"""Seconds of virtual time."""
 Rounds = Annotated[int, Field(ge=1, lt=1 << 32)]
 """As many as the engine counts."""
 Slots = Annotated[int, Field(ge=1, le=MAX_SLOTS)]

@@ -27,6 +27,7 @@ from wiresum.torch.watch import Watch
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Backend
 
+    from wiresum.plan.aggregation_plan import AggregationPlan
     from wiresum.torch._c10d import Stalled, WiresumBackend
 
 logger = logging.getLogger("wiresum.torch")

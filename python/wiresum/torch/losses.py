@@ -20,6 +20,7 @@ from wiresum.torch.settings import Settings
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Backend
+
     from wiresum.torch._c10d import Stalled
 
 MOST_RANKS = 256

@@ -18,7 +18,7 @@ MEGABYTE = 10**6
 MAX_RACKS = 1 << 16
 """A first line with more is not that of a trace."""
 COLUMNS = "id, arrival in ms, number of mappers, their racks, number of reducers, rack:megabytes of each reducer"
-"""Of a line of the benchmark."""
+"""Columns of a line of the benchmark."""
 MAX_SHOWN = 40
 """Letters of a line or a value that an error shows."""
 

@@ -7,6 +7,7 @@ use wiresum_testkit::seeds::for_each_seed;
 use wiresum_wire::{Flags, Header, Kind, LaneType, seal};
 use zerocopy::FromBytes;
 
+use super::failures::failure;
 use super::*;
 
 /// Rounds of each attack: some thousands of forged packets.
@@ -182,11 +183,11 @@ fn positions_far_ahead_hold_nothing_up_where_values_are_proven() {
 #[test]
 fn a_position_far_ahead_is_named_with_the_child_that_it_came_from() {
     let cluster = beside_who_runs_ahead(false);
-    let Failure::Overtaken { fragment, position, child, .. } = failure(&cluster, 0).0 else {
+    let Failure::Overtaken { fragment, position, child, .. } = failure(&cluster, 0) else {
         panic!("{:?}", failure(&cluster, 0));
     };
-    assert_eq!(position, fragment.wrapping_add(AHEAD));
-    assert!(cluster.plan.workers.iter().any(|worker| worker.name == child), "{child}");
+    assert_eq!(*position, fragment.wrapping_add(AHEAD));
+    assert!(cluster.plan.workers.iter().any(|worker| worker.name == *child), "{child}");
 }
 
 /// Who has a plan that differs in nothing but proofs takes no part.

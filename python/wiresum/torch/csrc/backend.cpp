@@ -2,6 +2,7 @@
 
 #include "agreement.h"
 #include "share_work.h"
+#include "tensor_lists.h"
 #include "tensors.h"
 
 #include <algorithm>
@@ -16,7 +17,6 @@ namespace wiresum {
 namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-using Tensors = std::vector<at::Tensor>;
 
 // Bytes of collectives that have ended, besides the last one: ranks are apart by one window of packets at
 // most. What is under way needs the room more.
@@ -67,38 +67,6 @@ Submissions::Agree agreeing_by(const WiresumBackend::OpenGloo &open_gloo,
         gloo->allreduce(numbers, options)->wait();
         return static_cast<uint64_t>(numbers[0].item<int64_t>());
     };
-}
-
-Tensors flattened(const std::vector<Tensors> &lists) {
-    Tensors all;
-    for (const Tensors &list : lists) {
-        all.insert(all.end(), list.begin(), list.end());
-    }
-    return all;
-}
-
-// The shares of several tensors, all of rank 0 first; none if a tensor has not as many elements as its share
-// has on all ranks together.
-std::optional<Tensors> shares_of(const Tensors &wholes, const Tensors &shares, int ranks) {
-    if (wholes.size() != shares.size()) {
-        return std::nullopt;
-    }
-    Tensors flat;
-    for (size_t index = 0; index < wholes.size(); ++index) {
-        const at::Tensor &whole = wholes[index];
-        if (whole.layout() != at::kStrided || whole.numel() != shares[index].numel() * ranks) {
-            return std::nullopt;
-        }
-        flat.push_back(whole.reshape(-1)); // a copy, where it is not contiguous
-    }
-    Tensors pieces;
-    for (int rank = 0; rank < ranks; ++rank) {
-        for (size_t index = 0; index < flat.size(); ++index) {
-            const int64_t length = shares[index].numel();
-            pieces.push_back(flat[index].narrow(0, rank * length, length));
-        }
-    }
-    return pieces;
 }
 
 // What a gather or a scatter is where it is a share.
@@ -173,12 +141,6 @@ void refuse_alone(const Request &request, Refusal refusal) {
         const at::Tensor row = bytes_of_signature(signature_of(request, refusal, false)).unsqueeze(0);
         check_signatures(request, row, {0}, request.collective);
     }
-}
-
-bool are_as_long(const Tensors &tensors, const Tensors &others) {
-    return std::equal(
-        tensors.begin(), tensors.end(), others.begin(), others.end(),
-        [](const at::Tensor &one, const at::Tensor &other) { return one.numel() == other.numel(); });
 }
 
 } // namespace

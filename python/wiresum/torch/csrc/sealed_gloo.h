@@ -90,7 +90,7 @@ class SealedGloo final : public c10d::Backend {
                  std::chrono::milliseconds timeout) const;
     WorkPtr sum_all(c10d::OpType op_type, const char *title, const Tensors &tensors,
                     const c10d::ReduceOp &operation, std::chrono::milliseconds timeout);
-    // Of parts for all ranks, each rank keeps the sum of its own.
+    // Sums parts for all ranks; each rank keeps the sum of its own.
     WorkPtr sum_parts(c10d::OpType op_type, const char *title, HostParts parts, const at::Tensor &output,
                       const c10d::ReduceOp &operation, std::chrono::milliseconds timeout);
     WorkPtr gather_all(c10d::OpType op_type, const Tensors &inputs, HostParts taken, Tensors outputs,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore
 
 from torch import nn
 from wiresum.errors import SparseError
@@ -109,7 +110,7 @@ def _of_rank_0(value: Any) -> Any:
 def _watch(incarnation: int) -> Watch:
     """The ring of the ranks of a job."""
     native = extension.load()
-    store = dist.PrefixStore(f"wiresum/sparse/{incarnation}", dist.distributed_c10d._get_default_store())
+    store = PrefixStore(f"wiresum/sparse/{incarnation}", dist.distributed_c10d._get_default_store())
     gloo = dist.ProcessGroupGloo(store, dist.get_rank(), dist.get_world_size())
     misses_the_silent = Settings.from_environment().dead_after_s > 0
     return Watch(gloo, native.Progress(), native.abort, misses_the_silent=misses_the_silent)
