@@ -12,7 +12,7 @@ export CARGO_TERM_PROGRESS_WHEN ?= auto
 # Images of containers set this. Then each process compiles PyTorch's sources again, which doubles the time of an import.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build build-tests smoke demo test test-rust test-python soak lint format bench doctor p4 generate requirements docs clean \
+.PHONY: help build smoke demo test test-rust test-python soak lint format bench doctor p4 generate requirements docs clean \
 	packages wheel sdist deb image test-packages
 
 help: ## Show this list
@@ -24,9 +24,6 @@ demo: build ## Install what is missing, build, and train over a summing network 
 build: $(VENV)/.installed ## Install what is missing and build; the command is then .venv/bin/wiresum
 	scripts/build.sh
 
-build-tests: $(VENV)/.installed ## The same in the profile of the tests: compiles sooner, runs slower
-	scripts/build.sh dev
-
 # Steps of one training over a summing switch and one over Gloo: enough for a loss, not for accuracy.
 SMOKE_STEPS = 5
 
@@ -36,16 +33,16 @@ REQUIRED = WIRESUM_TESTS_REQUIRE="$${WIRESUM_TESTS_REQUIRE-$$($(PYTHON) -m tests
 # A change is judged by the same inputs as the one before it; `make soak` draws new ones.
 RUN_TESTS = $(REQUIRED) PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED-1} $(PYTHON) scripts/run_tests.py
 
-smoke: build-tests lint ## Build, lint and one training: CI runs this before the tests
+smoke: build lint ## Build, lint and one training: CI runs this before the tests
 	$(WIRESUM) demo --workers 2 --max-steps $(SMOKE_STEPS) --output build/smoke
 
-test: build-tests ## Install what is missing, build without link-time optimization, and run every test
+test: build ## Install what is missing, build, and run every test
 	$(RUN_TESTS)
 
-test-rust: build-tests ## Rust tests: unit, property, cluster under virtual time, kernel test-run
+test-rust: build ## Rust tests: unit, property, cluster under virtual time, kernel test-run
 	$(RUN_TESTS) rust
 
-test-python: build-tests ## Python tests: backend, testbed in network namespaces, command line
+test-python: build ## Python tests: backend, testbed in network namespaces, command line
 	$(RUN_TESTS) python
 
 soak: build ## Random tests with SOAK (100) times as many seeds, and the slow ones: hours

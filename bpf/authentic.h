@@ -31,16 +31,13 @@ static __always_inline void hash_block(__u64 *hash, const void *key, const void 
     }
 }
 
-/* The hash of a packet's values, by the key that belongs to the one that they carry. */
-__attribute__((noinline)) __u64 hash_values(struct xdp_md *ctx, __u32 frame_len) {
+/* The hash of a packet's values under the key of its job. */
+__attribute__((noinline)) __u64 hash_values(struct xdp_md *ctx, __u32 frame_len, __u32 job) {
     struct wiresum_header *header = (void *)(long)ctx->data + (frame_len & MAX_FRAME_LEN);
     void *payload = header + 1, *end = (void *)(long)ctx->data_end;
-    if (payload > end)
-        return 0; /* never: so much has been read of it */
-    __u64 job_key = get64(&header->job_key);
-    const void *key = bpf_map_lookup_elem(&value_hashes, &job_key);
-    if (!key)
-        return 0; /* never: each key that the gate lets in has one */
+    const void *key = bpf_map_lookup_elem(&value_hashes, &job);
+    if (payload > end || !key)
+        return 0; /* never: so much has been read of it, and jobs have a number in bounds */
     __u64 hash = 0;
     for_each_block(lanes, at, payload, end, hidden_zero(header), config.max_payload, 4,
                    hash_block(&hash, key + at, lanes));
@@ -65,7 +62,7 @@ static __always_inline int is_authentic(struct xdp_md *ctx, const struct arrival
     const __u64 *proof = find_proof(packet->payload, packet->payload_len, packet->end);
     if (!key || !proof)
         return 0;
-    __u64 hash = hash_values(ctx, packet->frame_len);
+    __u64 hash = hash_values(ctx, packet->frame_len, arrival->job_index);
     return proof_of_values(ctx, packet->frame_len, key[0], key[1], hash) == get64(proof);
 }
 
@@ -79,7 +76,7 @@ static __always_inline void prove_values(struct xdp_md *ctx, const struct arriva
     __u64 *proof = find_proof(packet->payload, packet->payload_len, packet->end);
     if (!proof)
         return;
-    __u64 hash = hash_values(ctx, packet->frame_len);
+    __u64 hash = hash_values(ctx, packet->frame_len, arrival->job_index);
     const __u64 *key = find_key(arrival, verdict == FORWARDED || verdict == REFORWARDED);
     if (verdict == COMPLETED)
         *proof = hash;

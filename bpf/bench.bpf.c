@@ -96,7 +96,7 @@ static __always_inline int prove_next_packet(struct xdp_md *ctx) {
     if (!proof || !key)
         return -1;
     put64(proof,
-          proof_of_values(ctx, V4_FRAME_LEN, key->half[0], key->half[1], hash_values(ctx, V4_FRAME_LEN)));
+          proof_of_values(ctx, V4_FRAME_LEN, key->half[0], key->half[1], hash_values(ctx, V4_FRAME_LEN, 0)));
     return 0;
 }
 
@@ -145,7 +145,7 @@ static __always_inline __u64 siphash_packet(struct xdp_md *ctx, const int rounds
 
 /* The code that packets have: the hash of their values, and SipHash of it and the header. */
 SEC("xdp") int prove_by_hash(struct xdp_md *ctx) {
-    __u64 hash = hash_values(ctx, V4_FRAME_LEN);
+    __u64 hash = hash_values(ctx, V4_FRAME_LEN, 0);
     return proof_of_values(ctx, V4_FRAME_LEN, 1, 2, hash) == 1 ? XDP_PASS : XDP_DROP;
 }
 

@@ -151,17 +151,15 @@ struct {
     __type(value, struct seat_key);
 } seat_keys SEC(".maps");
 
-/* By the key that values carry: what they are hashed by, where they carry proofs. */
+/* What the values of a job are hashed by, where they carry proofs. */
 struct value_hash {
     __u32 words[WIRESUM_PAGE_PAYLOAD / 4];
 };
 
 struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    /* All keys of each stream that count, and all that count next. */
-    __uint(max_entries, 2 * MAX_STREAMS * RENEWALS * (1 << (32 - GENERATION_SHIFT)));
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, __u64);
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, MAX_JOBS);
+    __type(key, __u32);
     __type(value, struct value_hash);
 } value_hashes SEC(".maps");
 

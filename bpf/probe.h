@@ -14,8 +14,6 @@ struct status_words {
     __u32 final;
     __u32 state; /* of the first of them */
     __u64 contributors;
-    __u32 later_position; /* that its entry is of, and one more than the first contributor to that; or 0 */
-    __u32 later_contributor;
 };
 
 struct {
@@ -52,16 +50,6 @@ static __always_inline int shows(const struct glimpse *glimpse, __u64 job_key, _
            glimpse->position == position;
 }
 
-/* Notes that the entry of the first position is of a later one. */
-static __always_inline void note_later(struct status_words *words, const struct glimpse *glimpse,
-                                       __u64 job_key, __u32 position) {
-    if (glimpse->state == WIRESUM_ENTRY_STATE_EMPTY || glimpse->job_key != job_key ||
-        (__s32)(glimpse->position - position) <= 0 || !glimpse->contributors)
-        return;
-    words->later_position = glimpse->position;
-    words->later_contributor = 1 + __builtin_ctzll(glimpse->contributors);
-}
-
 /* Fills the scratch words for 32 positions. */
 __attribute__((noinline)) int describe(__u32 stream_index, __u64 job_key, __u32 first, __u64 held_by) {
     const struct stream *stream = pinned((void *)&directory.streams[stream_index % MAX_STREAMS]);
@@ -73,11 +61,7 @@ __attribute__((noinline)) int describe(__u32 stream_index, __u64 job_key, __u32 
     __builtin_memset(words, 0, sizeof(*words));
     for (__u32 i = 0; i < POSITIONS_PER_WORD; i++) {
         __u32 index = stream->first_entry + ((first + i) & stream->entry_mask);
-        if (look_at(index, &glimpse))
-            continue;
-        if (i == 0)
-            note_later(words, &glimpse, job_key, first);
-        if (!shows(&glimpse, job_key, first + i))
+        if (look_at(index, &glimpse) || !shows(&glimpse, job_key, first + i))
             continue;
         words->held |= (__u32)((glimpse.contributors & held_by) != 0) << i;
         words->complete |= (__u32)(glimpse.state >= WIRESUM_ENTRY_STATE_FORWARDED) << i;
@@ -106,6 +90,8 @@ static __always_inline __u32 write_status(const struct arrival *arrival) {
     if (!words || (void *)(payload + WIRESUM_STATUS_WORDS) > arrival->packet.end)
         return 0;
     sum = bpf_ntohl(payload[WIRESUM_STATUS_ECHO_WORD]);
+    for (__u32 i = WIRESUM_STATUS_ECHO_WORD + 1; i < WIRESUM_STATUS_HELD_WORD; i++)
+        payload[i] = 0;
     for (__u32 word = 0; word < WIRESUM_BITMAP_WORDS; word++) {
         describe(arrival->stream_index, arrival->job_key, first + word * POSITIONS_PER_WORD, held_by);
         sum += put_word(payload, WIRESUM_STATUS_HELD_WORD + word, words->held);
@@ -115,8 +101,6 @@ static __always_inline __u32 write_status(const struct arrival *arrival) {
             sum += put_word(payload, WIRESUM_STATUS_STATE_WORD, words->state);
             sum += put_word(payload, WIRESUM_STATUS_CONTRIBUTORS_WORD, words->contributors >> 32);
             sum += put_word(payload, WIRESUM_STATUS_CONTRIBUTORS_WORD + 1, words->contributors);
-            sum += put_word(payload, WIRESUM_STATUS_LATER_POSITION_WORD, words->later_position);
-            sum += put_word(payload, WIRESUM_STATUS_LATER_CONTRIBUTOR_WORD, words->later_contributor);
         }
     }
     return sum;

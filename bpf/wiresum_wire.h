@@ -218,10 +218,6 @@
 /* An opaque number that the probe carries and the status returns, to match them and to measure the round
  * trip. */
 #define WIRESUM_STATUS_ECHO_WORD 5
-/* The later position of which the slot entry of header.fragment is, if the next word is not 0. */
-#define WIRESUM_STATUS_LATER_POSITION_WORD 6
-/* One more than the first contributor to that position; 0 if the entry is of no later one. */
-#define WIRESUM_STATUS_LATER_CONTRIBUTOR_WORD 7
 /* Bit i (least significant first within a word): the node holds *this child's* contribution to fragment +
  * i. */
 #define WIRESUM_STATUS_HELD_WORD 8

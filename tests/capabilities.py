@@ -14,7 +14,6 @@ import re
 import shutil
 import socket
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -74,21 +73,6 @@ def _why_no_slower_cores() -> str:
         return str(refused)
 
 
-def _why_no_memory_groups() -> str:
-    first = Path("/sys/fs/cgroup/memory")
-    top = first if first.is_dir() else first.parent
-    files = {"memory.limit_in_bytes", "memory.max"}
-    probe = top / f"wiresum-probe-{os.getpid()}"
-    try:
-        probe.mkdir()
-    except OSError as refused:
-        return f"run as root where control groups can be made ({refused.strerror})"
-    try:
-        return "" if any((probe / file).exists() for file in files) else "turn the memory controller of cgroups on"
-    finally:
-        probe.rmdir()
-
-
 PROBES = {
     **{name: lambda name=name: _doctor(name) for name in DOCTORS_NAMES},
     "root": lambda: "" if os.geteuid() == 0 else "run as root",
@@ -100,7 +84,6 @@ PROBES = {
     "cuda": _why_no_cuda,
     "ray": _why_no_ray,
     "slower-cores": _why_no_slower_cores,
-    "memory-groups": _why_no_memory_groups,
     "curl": lambda: "" if shutil.which("curl") else "install curl",
     "lintian": lambda: "" if shutil.which("lintian") else "install lintian",
 }

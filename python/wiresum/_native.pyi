@@ -37,27 +37,6 @@ def node_keys(json: str, node: int) -> str | None:
 def gate_key(secret: str, rank: int) -> bytes | None:
     """The key of the line between a rank and its driver; nothing where the secret is not 64 hexadecimal digits."""
 
-@final
-class GlooKeys:
-    """Keys of the messages that the ranks of a job send each other by Gloo."""
-
-    def __new__(cls, secret: str, group: str, rank: int, size: int, salt: bytes) -> Self:
-        """Hold one rank's contribution to the keys.
-
-        Args:
-            secret: The job's secret, 64 hexadecimal digits.
-            group: A text that tells the group from others of the job, the same on every rank.
-            rank: This rank.
-            size: Number of ranks.
-            salt: 32 random bytes that were never used before.
-
-        Raises:
-            ValueError: The secret has another form.
-        """
-
-    def abi(self) -> CapsuleType:
-        """Return the capsule of `csrc/gloo_keys.h`; it keeps the keys alive."""
-
 def codec_agrees(codec: str) -> bool:
     """Whether ranks agree on exponents before values flow; false where there is no such codec."""
 
@@ -606,10 +585,7 @@ def bench_load(plan_json: str, window: int, rate: float | None, seconds: float) 
 
 @final
 class Engine:
-    """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread.
-
-    In a process that was forked, they raise `wiresum.errors.CollectiveError`, and `close` does nothing.
-    """
+    """A worker that has joined its job: a socket and a thread of its own. Its methods may be called from any thread."""
 
     def __new__(
         cls,

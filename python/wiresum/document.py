@@ -189,7 +189,7 @@ def read_json(path: Path | str, what: str, error: type[WiresumError]) -> Any:
     """What a JSON file has, for readers that look at a part of it; errors as for `read_text`."""
     text = read_text(path, what, error)
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return json.loads(text)
     except (ValueError, RecursionError) as bad:
         problem = formats.mistaken(text) or f"not valid JSON ({bad}); check the path"
         raise error(f"{what} {path}: {problem}") from None

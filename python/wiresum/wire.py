@@ -95,12 +95,6 @@ STATUS_CONTRIBUTORS_WORD: Final = 3
 # An opaque number that the probe carries and the status returns, to match them and to
 # measure the round trip.
 STATUS_ECHO_WORD: Final = 5
-# The later position of which the slot entry of header.fragment is, if the next word is
-# not 0.
-STATUS_LATER_POSITION_WORD: Final = 6
-# One more than the first contributor to that position; 0 if the entry is of no later
-# one.
-STATUS_LATER_CONTRIBUTOR_WORD: Final = 7
 # Bit i (least significant first within a word): the node holds *this child's*
 # contribution to fragment + i.
 STATUS_HELD_WORD: Final = 8

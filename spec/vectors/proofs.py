@@ -19,8 +19,6 @@ OUTPUT = Path(__file__).with_name("proofs.json")
 SALT = b"wiresum keys 2"
 FIELDS_LEN = 32
 HASH_KEY_LEN = 2944
-JOB_KEY = slice(8, 16)
-"""Place of the key that values carry in their header."""
 MASK = 2**64 - 1
 
 
@@ -82,8 +80,7 @@ def vector(number: int, lanes: int) -> dict[str, Any]:
     seat = hkdf(hkdf(root, "node", node), "seat", stream, contributor)
     header = hashlib.shake_128(b"header %d" % number).digest(38)
     payload = hashlib.shake_128(b"payload %d" % number).digest(4 * lanes)
-    (job_key,) = struct.unpack(">Q", header[JOB_KEY])
-    key = hkdf(hkdf(root, "workers"), "hash", job_key, length=HASH_KEY_LEN)
+    key = hkdf(hkdf(root, "workers"), "hash", length=HASH_KEY_LEN)
     hashed = nh(key, payload)
     flags = struct.pack(">Q", int.from_bytes(header[FIELDS_LEN : FIELDS_LEN + 2]))
     proof = siphash(hkdf(seat, "tags", length=16), header[:FIELDS_LEN] + flags + struct.pack(">Q", hashed))

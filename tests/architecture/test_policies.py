@@ -23,7 +23,7 @@ MAY_NAME = {
     "python/wiresum/circuits/emulator/sonic.py": "Redis has a type that is called hash",
     "python/wiresum/turns/maker.py": "jobs in turns need segments that are given at run time",
     "crates/switch/src/keyed/program.rs": "an array of cells is called a register",
-    "crates/keys/src/hash.rs": "a key by which values are hashed has this label",
+    "crates/keys/src/keyring.rs": "a key by which values are hashed has this label",
     "crates/plan/src/sparse.rs": "hot rows need a slot for each position",
     "crates/node/src/station/kernel.rs": "a switch that starts without a plan needs some program",
 }

@@ -105,7 +105,7 @@ def test_the_first_sum_prints_what_the_page_says(tmp_path: Path):
     run = next(block for block in blocks(START) if "testbed run" in block.text)
     said = shell(run.text, tmp_path)
     assert said.count("has 10.0") == 4
-    assert "summed in the network: 1 of 1 reductions, 4 MB" in said
+    assert "summed in the network: 1 of 1 collectives, 4 MB" in said
 
 
 def shell(text: str, folder: Path) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 MEMORY_BYTES = 1 << 30
 """Bytes of address space, which are more than a process ever uses of memory."""
-CPU_S = 5
-"""Seconds of the processor: unlike those of a clock, they do not depend on what else the machine does."""
+CPU_S = 40
+"""Seconds of the processor. An idle machine needs fewer than 4. Slow memory makes them up to ten times as many."""
 ROOT = Path(__file__).parents[2]
 
 

@@ -69,8 +69,10 @@ def test_a_plan_in_words():
     assert "4 workers (w0, w1, w2 and w3) sum their gradients at 4 nodes" in words
     assert "33.33 % of it, as `values1`:\n  ps is the root and adds S" in words
     assert re.search(r"S1 adds w0, w1, w2 and w3, and sends the sum to ps\.", words)
-    proof = "The proof is about this number, and not about the time that `wiresum predict` simulates."
-    assert f"No answer is better, and none is below 1e+08 (gap 0.00%). {proof}" in words
+    proof = (
+        "No answer is better, and none is below 1e+08 (gap 0.00%). The proof is about this number, and not about the"
+    )
+    assert f"{proof} time that `wiresum predict` simulates." in words
 
 
 def test_long_lists_are_cut():

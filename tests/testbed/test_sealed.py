@@ -4,11 +4,9 @@ bit.
 One process for each rank serves the engines of a network: starting PyTorch takes longer than all sums.
 """
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.capabilities import best_engine, engines
@@ -25,7 +23,6 @@ from wiresum.topology.generators.star import star
 from wiresum.wire import HEADER_LEN, IPV4_LEN, SEAL_LEN, UDP_LEN
 
 SCRIPT = Path(__file__).with_name("ddp_worker.py")
-OVERHEARD, CHANGED = (Path(__file__).with_name(f"{name}_worker.py") for name in ("overheard", "changed"))
 WORKERS = 3
 STAR = star(WORKERS, 500e6)
 RACKS = racks(2, hosts_per_rack=2, rate_bps=500e6)
@@ -100,37 +97,3 @@ def test_a_script_needs_to_know_nothing_of_it(server, tmp_path, name):
     assert outcome.exit_code == 0, lines
     assert {text for _, is_error, text in lines if not is_error} == {server[1]}
     assert verdicts["completed"] >= STEPS
-
-
-def reported(plan: AggregationPlan, name: str, script: Path, *arguments: str) -> tuple[list[dict[str, Any]], str]:
-    """What each rank of a job prints as JSON, and all that they print on standard error."""
-    lines: list[tuple[int, bool, str]] = []
-    with Testbed(STAR, plan, name=name) as bed:
-        command = [sys.executable, str(script), *arguments]
-        run(bed, command, lambda *line: lines.append(line), {"WIRESUM_REQUIRE": "1"})
-    errors = "\n".join(text for _, is_error, text in lines if is_error)
-    reports = [json.loads(text) for _, is_error, text in lines if not is_error and text.startswith("{")]
-    assert len(reports) == WORKERS, errors
-    return reports, errors
-
-
-@pytest.mark.parametrize(
-    ("engine", "loss"),
-    [("udp", "stopped"), ("tcp", "killed"), pytest.param("xdp", "cut off", marks=pytest.mark.needs("xdp"))],
-)
-def test_nobody_reads_a_value_with_or_without_a_server(namespaces, tmp_path, name, engine, loss):
-    reports, errors = reported(at_a_server(tmp_path, engine, "--sealed"), name, OVERHEARD, loss)
-    assert [(report["shown"], report["wrong"]) for report in reports] == [([], 0)] * WORKERS
-    assert all(report["frames"] for report in reports)
-    assert "all ranks go over to Gloo (encrypted with the job's keys)" in errors
-
-
-@pytest.mark.parametrize(("option", "what"), [("--sealed", "values"), ("--proven", "bytes")])
-def test_who_is_between_ranks_changes_no_sum(namespaces, tmp_path, name, option, what):
-    reports, errors = reported(at_a_server(tmp_path, "udp", option), name, CHANGED, what)
-    assert [report["wrong"] for report in reports] == [0] * WORKERS
-    if what == "values":  # whose bytes are nowhere to be found
-        assert [report["error"] for report in reports] == [""] * WORKERS, errors
-    else:
-        assert all(report["error"] for report in reports)
-        assert any("is not authentic: someone between the hosts changed it" in report["error"] for report in reports)

@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 import torch
 
-ABI_VERSION = 11
+ABI_VERSION = 10
 CAPSULE_NAME = b"wiresum._native.engine_abi"
 OK, NOT_FINITE, MISMATCH, TIMED_OUT, FAILED, UNFORESEEN, MISSED, NOT_SERVED, WORKER_LOST = range(9)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-import resource
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -148,7 +147,7 @@ def ranks(size: int, pool: ThreadPoolExecutor, largest_share: int = NO_SHARES, *
         engine = Engine(largest_share=largest_share)
         backend = native.connected(
             inner, fallback, TIMEOUT, engine.capsule(), 1, 4, 4, False, lambda: inner, lambda: None, afterwards,
-            replay_bytes[0] if replay_bytes else None, print, print, native.Progress(), timedelta(0),
+            replay_bytes[0] if replay_bytes else None, print, print,
         )  # fmt: skip
         return Rank(rank, size, engine, backend)
 
@@ -241,41 +240,6 @@ def test_what_is_kept_for_others_has_a_bound(pool: ThreadPoolExecutor) -> None:
     for rank in bed:
         with pytest.raises(RuntimeError, match="a rank has no result of collective 0"):
             works[rank.rank][3][0].wait()
-
-
-BUFFER = 40 << 20
-"""Bytes of a buffer that malloc() never reuses: above 32 MiB it gives all back to the kernel (mallopt(3))."""
-
-
-def page_faults() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-
-def write_buffers(one: Rank, tensors: Sequence[torch.Tensor]) -> None:
-    """All-reduces, of which the engine fills the buffers, each behind a short one of another type."""
-    for tensor in tensors:
-        short = one.begin_share(torch.tensor([1]))
-        one.engine.end(OK)
-        work = one.backend.allreduce([tensor])
-        for address in (one.engine.open[0].source, one.engine.open[0].aside):
-            ctypes.memset(address, 1, tensor.nbytes)
-        one.engine.end(OK)
-        short.wait()
-        work.wait()
-
-
-def test_buffers_outlast_collectives_of_other_sizes(pool: ThreadPoolExecutor) -> None:
-    """Neither copies of values that do not lie together nor what is kept of them takes fresh pages again."""
-    (one,) = ranks(1, pool, SHARES, 256 << 20)
-    sizes = (BUFFER, BUFFER // 4, BUFFER // 2)
-    types = (torch.float32, torch.float32, torch.bfloat16)
-    tensors = [
-        torch.zeros(size // 8, 8 // dtype.itemsize, dtype=dtype).t() for size, dtype in zip(sizes, types, strict=True)
-    ]
-    write_buffers(one, tensors)
-    before = page_faults()
-    write_buffers(one, [*tensors, *reversed(tensors), tensors[0].narrow(1, 0, BUFFER // 16)])
-    assert page_faults() - before < BUFFER // 4096 // 20
 
 
 SHARES = 64

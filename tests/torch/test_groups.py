@@ -64,7 +64,7 @@ def test_groups_can_be_destroyed_and_created_again(idle: World) -> None:
     for rank, (seen, summed, lines) in enumerate(idle.run(in_sequence)):
         assert seen == [Reason.SUMMED] * 3
         assert summed[-3:] == [1] * 3
-        closing = [line for line in lines if "INFO summed in the network: 1 of 1 reductions, 40 B" in line]
+        closing = [line for line in lines if "INFO summed in the network: 1 of 1 collectives, 40 B" in line]
         assert len(closing) == (3 if rank == 0 else 0)
 
 

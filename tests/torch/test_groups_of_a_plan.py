@@ -138,7 +138,7 @@ def logged() -> list[str]:
 def test_lines_about_a_group_name_its_ranks(meshed: World) -> None:
     for rank, lines in enumerate(meshed.run(logged)):
         row = ", ".join(map(str, ROWS[rank // 2]))
-        named = [line for line in lines if f"(ranks {row}): summed in the network: 1 of 1 reductions" in line]
+        named = [line for line in lines if f"(ranks {row}): summed in the network: 1 of 1 collectives" in line]
         assert len(named) == (1 if rank in (0, 2) else 0), lines
 
 

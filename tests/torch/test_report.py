@@ -90,8 +90,7 @@ GROUP = GroupReport(
 
 def test_the_line_at_the_end_of_a_run() -> None:
     assert GROUP.summary() == (
-        "summed in the network: 812 of 830 reductions, 4.1 GB; other collectives: 99; "
-        "reductions elsewhere: 15 element_type, 3 too_small; "
+        "summed in the network: 812 of 830 collectives, 4.1 GB; others: 15 element_type, 3 too_small; "
         "retransmitted packets: 7"
     )
 
@@ -107,14 +106,9 @@ def test_copies_that_gloo_did_are_told_with_what_would_change_it() -> None:
     assert "--copies" not in replace(GROUP, rows=[gathers], no_network="no plan").summary()
 
 
-def test_says_how_gloo_carries_a_sealed_job() -> None:
-    summary = replace(GROUP, gloo="encrypted with the job's keys").summary()
-    assert "; collectives outside the network: by Gloo, encrypted with the job's keys; " in summary
-
-
 def test_totals_of_several_groups() -> None:
     both = Report([GROUP, GroupReport("1", 0, 2, "the plan is for 4 workers", rows=GROUP.rows[1:], errors=["oh"])])
-    assert (both.reductions, both.other_collectives, both.summed, both.bytes_summed) == (848, 198, 812, 4_100_000_000)
+    assert (both.sums, both.summed, both.bytes_summed) == (848, 812, 4_100_000_000)
     assert "not connected: the plan is for 4 workers" in str(both)
     assert "error: oh" in str(both)
     assert str(Report([])) == "no process group has used wiresum yet"

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from world import World
 
 import torch
-from wiresum.errors import SparseError, WorkerLostError
+from wiresum.errors import SparseError
 from wiresum.plan.tables import OptimizerName
 from wiresum.sparse.client import SparseClient
 from wiresum.torch import report
@@ -106,29 +106,6 @@ def test_rows_are_those_of_one_process_with_exact_sums(
         np.testing.assert_array_equal(rank["dense"], ranks[0]["dense"])
         assert (rank["padding"] == PADDING).all()  # of rank 0
         assert rank["summed"] >= STEPS  # of the dense rest, by DDP in the same job
-
-
-def leave_between_rounds(job: str) -> str:
-    """Rank 1 leaves the tables after a round; what the others are told in the next one."""
-    rows = shard_embeddings(Model("sum"), job, optimizer=torch.optim.SGD, optimizer_kwargs=OPTIMIZERS[torch.optim.SGD])
-    rows.finish_round()
-    rows.wait()
-    if dist.get_rank() == 1:
-        rows.close()
-        return ""
-    rows.finish_round()
-    with pytest.raises(WorkerLostError) as caught:
-        rows.wait()
-    rows.close()
-    return str(caught.value)
-
-
-def test_tells_of_a_rank_that_leaves_the_tables(networked: World, tmp_path: Path) -> None:
-    tables = job_tables(Model("sum"), torch.optim.SGD, OPTIMIZERS[torch.optim.SGD])
-    with table_servers(tmp_path, tables, networked.size) as daemons:
-        said = networked.run(leave_between_rounds, str(daemons.job_file))
-    assert said[1] == ""
-    assert all("rank 1 left the job before collective 1 (round)" in said[rank] for rank in (0, 2))
 
 
 def optimizers_of_tables(values: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

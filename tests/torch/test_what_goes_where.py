@@ -54,7 +54,7 @@ def parts(dtype: torch.dtype) -> list[torch.Tensor]:
 
 def joined(dtype: torch.dtype) -> torch.Tensor:
     """The tensors of all ranks as one."""
-    return torch.ones(ELEMENTS * dist.get_world_size(), dtype=dtype)
+    return torch.cat(parts(dtype))
 
 
 def at_root(tensors: list[torch.Tensor]) -> list[torch.Tensor] | None:

@@ -4,7 +4,6 @@ import random
 import sys
 
 import pytest
-from tests.capabilities import best_engine
 from tests.turns.networks import SLOT_S, assert_carried, network, star, tree_jobs, workload
 
 from wiresum.errors import ScheduleError
@@ -62,12 +61,13 @@ def test_jobs_that_nobody_knew_before_have_their_turns(namespaces, name, schedul
     assert one_end <= other_begin or other_end <= one_begin, "two jobs had the only port of u1 at once"
 
 
-def test_a_training_waits_for_its_plan(namespaces, name):
+@pytest.mark.parametrize("engine", ["udp", pytest.param("xdp", marks=pytest.mark.needs("xdp"))])
+def test_a_training_waits_for_its_plan(namespaces, name, engine):
     topology = network()
     jobs = workload(
         star("local", {"u0": 2}, "u0", 400_000, iterations=2), star("far", {"u1": 1, "u2": 1}, "u2", 400_000)
     )
-    online, _ = asked(topology, jobs, engine=best_engine())
+    online, _ = asked(topology, jobs, engine=engine)
     with TurnsBed(topology, online, name=name) as bed:
         run(bed, jobs, TRAINING)
 

@@ -45,7 +45,10 @@ def test_jobs_have_the_set_ups_and_bytes_that_were_promised(namespaces, name, sc
 
 def test_unmodified_trainings_are_summed_along_a_tree_without_slots(namespaces, name):
     topology = four_units()
-    jobs = workload(star("three", {"u0": 1, "u1": 1, "u2": 1}, "u1", 400_000, iterations=2))
+    jobs = workload(
+        star("three", {"u0": 1, "u1": 1, "u2": 1}, "u1", 400_000, iterations=2),
+        star("two", {"u2": 1, "u3": 1}, "u3", 400_000),
+    )
     timetable = timetable_of(topology, jobs, "events", trees=True)
     lines = []
     with TurnsBed(topology, as_schedule(timetable, topology, jobs), "polatis-rest", name) as bed:

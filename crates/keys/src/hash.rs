@@ -5,62 +5,14 @@
 //! the key. It is no code by itself: SipHash over it and the header is (`tag`).
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use wiresum_wire::{JobKey, PAGE_PAYLOAD};
-
-use crate::association::{GENERATIONS, RENEWALS};
-use crate::secret::Key;
+use wiresum_wire::PAGE_PAYLOAD;
 
 /// Words of the key: one for each of the longest payload.
 pub const HASH_WORDS: usize = PAGE_PAYLOAD / 4;
 
-/// Most keys that are at hand: all that the values of four streams may carry. The oldest makes room.
-const MOST_KEYS: usize = 4 * GENERATIONS * RENEWALS;
-
-/// The keys by which the participants of a job hash values: another one for each key that packets of values carry, so for
-/// each incarnation, generation and renewal. Forgeries that succeed under one say nothing of the others.
-#[derive(Clone)]
-pub struct ValueHashes {
-    workers: Key,
-    latest: Arc<Mutex<Vec<(JobKey, ValueHash)>>>,
-}
-
-impl fmt::Debug for ValueHashes {
-    /// Says that there are keys, and not which.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ValueHashes")
-    }
-}
-
-impl ValueHashes {
-    pub(crate) fn new(workers: Key) -> Self {
-        Self { workers, latest: Arc::default() }
-    }
-
-    /// The hash of the payload of a packet that carries this key, which is one of the job's. Of strangers' keys there are
-    /// too many to remember.
-    #[must_use]
-    pub fn hash(&self, key: JobKey, payload: &[u8]) -> u64 {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, hash)) = latest.iter().find(|(known, _)| *known == key) {
-            return hash.of(payload);
-        }
-        let (hash, is_full) = (self.of(key), latest.len() == MOST_KEYS);
-        latest.drain(..usize::from(is_full));
-        let value = hash.of(payload);
-        latest.push((key, hash));
-        value
-    }
-
-    /// The key of the hash of values that carry this key: some ten microseconds of work.
-    #[must_use]
-    pub fn of(&self, key: JobKey) -> ValueHash {
-        ValueHash::new(&self.workers.expand("hash", &[key.0]))
-    }
-}
-
-/// The key by which all participants of a job hash values that carry one key.
+/// The key by which all participants of a job hash values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ValueHash(Arc<[u32; HASH_WORDS]>);
 

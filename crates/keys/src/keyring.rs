@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_wire::{Contributor, JobKey, NodeId, SubModelId};
 
-use crate::hash::ValueHashes;
+use crate::hash::ValueHash;
 use crate::secret::{Key, Secret};
 use crate::tag::SeatKey;
 
@@ -200,13 +200,14 @@ impl Keyring {
         Some(SeatKey(key.expand("tags", &[])))
     }
 
-    /// The keys by which all participants hash the values that they prove.
+    /// The key by which all participants hash the values that they prove.
     #[must_use]
-    pub fn value_hashes(&self) -> ValueHashes {
-        ValueHashes::new(match &self.0 {
-            Holding::All(secret) => secret.workers(),
-            Holding::Node(keys) => keys.workers.clone(),
-        })
+    pub fn value_hash(&self) -> ValueHash {
+        let key = match &self.0 {
+            Holding::All(secret) => &secret.workers(),
+            Holding::Node(keys) => &keys.workers,
+        };
+        ValueHash::new(&key.expand("hash", &[]))
     }
 
     /// The key by which a worker of a network of switches says hello to all nodes at once.
@@ -263,32 +264,10 @@ mod tests {
 
     const OWN: Seat = Seat { node: 1, stream: 2, contributor: 3 };
     const AT_PARENT: Seat = Seat { node: 0, stream: 2, contributor: 5 };
-    const PAYLOAD: [u8; 32] = [7; 32];
     const SIBLINGS: Seat = Seat { contributor: 4, ..AT_PARENT };
 
     fn whole() -> Keyring {
         Keyring::whole(Secret::from_bytes(b"of a test"))
-    }
-
-    #[test]
-    fn hashes_of_values_differ_by_incarnation_generation_and_renewal() {
-        let hashes = whole().value_hashes();
-        let numbers = [(1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, 1), (2, 1, 1)];
-        let keys =
-            numbers.map(|(incarnation, of, renewal)| whole().values(incarnation, of, renewal));
-        for (index, key) in keys.iter().enumerate() {
-            assert_eq!(hashes.hash(*key, &PAYLOAD), hashes.of(*key).of(&PAYLOAD), "kept or not");
-            for other in &keys[..index] {
-                let (ours, theirs) = (hashes.of(*key), hashes.of(*other));
-                let equal = ours.words().iter().zip(theirs.words()).filter(|(a, b)| a == b).count();
-                assert_eq!(equal, 0, "no word of one key is known from another");
-            }
-        }
-        // More keys than are remembered.
-        for incarnation in 0..100 {
-            let key = whole().values(incarnation, 0, 0);
-            assert_eq!(hashes.hash(key, &PAYLOAD), hashes.of(key).of(&PAYLOAD));
-        }
     }
 
     #[test]
@@ -303,8 +282,7 @@ mod tests {
         assert_eq!(node.values(77, 5, 6), whole().values(77, 5, 6));
         assert_eq!(node.hello(9), whole().hello(9));
         assert_eq!(node.answer(NodeId(1), 9), whole().answer(NodeId(1), 9));
-        let value_key = whole().values(77, 5, 6);
-        assert_eq!(node.value_hashes().of(value_key), whole().value_hashes().of(value_key));
+        assert_eq!(node.value_hash(), whole().value_hash());
         assert_eq!(node.seat(SIBLINGS), None);
         assert_eq!(node.answer(NodeId(0), 9), None);
         assert_eq!(node.of_node(NodeId(1), &[]), None, "it cannot make keys of nodes");
@@ -346,8 +324,7 @@ mod tests {
         bytes.sort_unstable();
         bytes.dedup();
         assert_eq!(bytes.len(), 11);
-        let key = ring.association(1);
-        assert_ne!(ring.value_hashes().of(key), other.value_hashes().of(key));
+        assert_ne!(ring.value_hash(), other.value_hash());
         assert_ne!(ring.association(1), ring.association(2));
         assert_ne!(ring.association(1), other.association(1));
         let ages = [(1, 0, 0), (1, 1, 0), (1, 2, 0), (2, 1, 0), (1, 0, 1), (1, 1, 1), (1, 1, 2)];

@@ -3,7 +3,6 @@
 //! | file | what it has |
 //! | --- | --- |
 //! | `secret` | the job's secret, and how keys follow from it |
-//! | `message` | keys of messages between ranks, outside the network |
 //! | `keyring` | what one participant holds: everything, or a node's share |
 //! | `tag` | proofs in control packets, and behind values |
 //! | `hash` | what is proven of values |
@@ -14,13 +13,11 @@
 pub mod association;
 mod hash;
 mod keyring;
-mod message;
 mod secret;
 mod tag;
 
 pub use association::{Association, KeySource};
-pub use hash::{HASH_WORDS, ValueHash, ValueHashes};
+pub use hash::{HASH_WORDS, ValueHash};
 pub use keyring::{Keyring, KeyringError, SealingKey, Seat};
-pub use message::{MessageKeys, SALT_LEN};
 pub use secret::Secret;
 pub use tag::{SeatKey, is_authentic};

@@ -10,10 +10,10 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 use wiresum_wire::control::{PROOF_WORD, double_word, set_double_word};
-use wiresum_wire::{Header, JobKey, LaneType, Packet, seal};
+use wiresum_wire::{Header, LaneType, Packet, seal};
 use zerocopy::IntoBytes;
 
-use crate::hash::ValueHashes;
+use crate::hash::ValueHash;
 
 /// Bytes of a seat's key.
 pub(crate) const SEAT_KEY_LEN: usize = 16;
@@ -34,14 +34,14 @@ impl fmt::Debug for SeatKey {
 /// Whether the values of a packet carry the proof of a seat; where nothing is hashed, whether they carry none.
 #[must_use]
 pub fn is_authentic(
-    hashes: Option<&ValueHashes>,
+    hash: Option<&ValueHash>,
     key: impl FnOnce() -> Option<SeatKey>,
     packet: &Packet<'_>,
 ) -> bool {
-    match (hashes, packet.proof) {
+    match (hash, packet.proof) {
         (None, None) => true,
-        (Some(hashes), Some(proof)) => {
-            key().is_some_and(|key| key.value_proof(hashes, packet.header, packet.payload) == proof)
+        (Some(hash), Some(proof)) => {
+            key().is_some_and(|key| key.value_proof(hash, packet.header, packet.payload) == proof)
         }
         _ => false,
     }
@@ -62,9 +62,8 @@ impl SeatKey {
 
     /// The proof of values: over their header but for the check, and their hash.
     #[must_use]
-    pub fn value_proof(&self, hashes: &ValueHashes, header: &Header, payload: &[u8]) -> u64 {
-        let hash = hashes.hash(JobKey(header.job_key.get()), payload);
-        self.tag(header, &hash.to_be_bytes())
+    pub fn value_proof(&self, hash: &ValueHash, header: &Header, payload: &[u8]) -> u64 {
+        self.tag(header, &hash.of(payload).to_be_bytes())
     }
 
     /// The tag of a header, but for its check, and of what it says of the rest of its packet.

@@ -15,7 +15,7 @@ use crate::exact::{ExactOperation, ExactType};
 use crate::tensor::{Coding, Elements, Excess};
 
 /// `WIRESUM_ENGINE_ABI_VERSION`.
-pub const ABI_VERSION: u32 = 11;
+pub const ABI_VERSION: u32 = 10;
 /// `WIRESUM_ENGINE_CAPSULE`.
 pub const CAPSULE_NAME: &std::ffi::CStr = c"wiresum._native.engine_abi";
 
@@ -56,10 +56,9 @@ impl CollectiveOutcome {
                 Failure::NotServed { .. } => Self::NotServed,
                 Failure::Mismatch { .. } => Self::Mismatch,
                 Failure::WorkerLost { .. } => Self::WorkerLost,
-                Failure::Missing { .. }
-                | Failure::Overtaken { .. }
-                | Failure::NoResult { .. }
-                | Failure::Silent { .. } => Self::TimedOut,
+                Failure::Missing { .. } | Failure::NoResult { .. } | Failure::Silent { .. } => {
+                    Self::TimedOut
+                }
                 _ => Self::Failed,
             },
             Err(_) => Self::Failed,
@@ -84,8 +83,7 @@ pub struct Collective {
     pub sink: *mut c_void,
     /// Elements of the source, at least 1; bytes of it, where the kind copies. Of a share there may be none.
     pub elements: u64,
-    /// `enum wiresum_element_type`; a number below 256 that ranks pass alike where the kind copies, of a share one below
-    /// 16.
+    /// `enum wiresum_element_type`; not looked at where the kind copies; of a share any number below 16.
     pub element_type: u32,
     /// `enum wiresum_operation`; likewise.
     pub operation: u32,
@@ -353,8 +351,7 @@ fn content(kind: Kind, collective: &Collective, engine: &Engine) -> Option<(Cont
         return is_tag.then_some((Content::Bytes((operation * TAGS + element) as u8), 1));
     }
     if kind.is_copy() {
-        let signature = u8::try_from(collective.element_type).ok()?;
-        return Some((Content::Bytes(signature), 1));
+        return Some((Content::Bytes(bytes::SIGNATURE), 1));
     }
     let (Some(element), Some(operation)) =
         (element(collective.element_type), operation(collective.operation))

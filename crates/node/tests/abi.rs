@@ -1,12 +1,14 @@
 //! `engine_abi.h` and `wiresum_node::abi` are one interface.
 
+mod cluster;
+
 use std::ffi::{CStr, c_char, c_void};
 use std::io::Write;
 use std::mem::{offset_of, size_of};
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
-use crate::cluster::{Cluster, Shape, plan};
+use cluster::{Cluster, Shape, plan};
 use wiresum_node::abi::{
     ABI_VERSION, CAPSULE_NAME, Collective, CollectiveOutcome, EngineAbi, Span, submit,
 };

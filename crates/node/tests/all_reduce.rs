@@ -1,8 +1,10 @@
 //! Whole collectives over loopback: real sockets, real threads, the user-space aggregator.
 
+mod cluster;
+
 use std::sync::mpsc;
 
-use crate::cluster::{Cluster, PATIENCE, Random, Shape, plan, submit};
+use cluster::{Cluster, PATIENCE, Random, Shape, plan, submit};
 use wiresum_codec::{Element, ElementType, Operation, bf16, f16};
 use wiresum_protocol::plan::{Lanes, Policy};
 

@@ -1,10 +1,12 @@
 //! Sums in place that end in the middle: values are as they were, and results are aside.
 
+mod cluster;
+
 use std::ptr::NonNull;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::cluster::{Cluster, PATIENCE, Shape, plan};
+use cluster::{Cluster, PATIENCE, Shape, plan};
 use wiresum_codec::{ElementType, Operation};
 use wiresum_node::engine::{CollectiveError, Engine, Outcome};
 use wiresum_node::tensor::Elements;

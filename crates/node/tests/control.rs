@@ -4,7 +4,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::cluster::{PATIENCE, Shape, plan};
+mod cluster;
+
+use cluster::{PATIENCE, Shape, plan};
 use wiresum_node::node::Node;
 use wiresum_protocol::aggregator::Membership;
 use wiresum_protocol::plan::{Lanes, Policy};

@@ -1,10 +1,12 @@
 //! `wiresum-node` as a process: what it prints, and how it ends.
 
+mod cluster;
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::cluster::{Shape, plan};
+use cluster::{Shape, plan};
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Lanes, Policy};
 use wiresum_testkit::capability::is_here;

@@ -93,7 +93,7 @@ fn noisy(text: &str, rng: &mut Rng) -> String {
 /// Reads mutants of a document that is right: that none ends the process is the property, and what `read` asserts.
 fn read_mutants(test: &str, text: &str, read: impl Fn(&str) -> bool) {
     assert!(read(text), "{text}");
-    let test = format!("-p wiresum-node --test processes documents::{test}");
+    let test = format!("-p wiresum-node --test documents {test}");
     for_each_seed(&test, 1, MUTANTS, |seed| replay(seed, text, &read));
 }
 

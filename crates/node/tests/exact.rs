@@ -1,9 +1,11 @@
 //! Integers that are summed, and extremes of any type, as one process would have them.
 
+mod cluster;
+
 use std::ptr::NonNull;
 use std::sync::mpsc;
 
-use crate::cluster::{Cluster, PATIENCE, Random, Shape, plan};
+use cluster::{Cluster, PATIENCE, Random, Shape, plan};
 use wiresum_node::engine::{Engine, Outcome};
 use wiresum_node::exact::{Exact, ExactOperation, ExactType};
 use wiresum_node::tensor::{Coding, Elements};

@@ -1,11 +1,12 @@
 //! What does not go well ends in an error that names the culprit, or in the right sum.
 
+mod cluster;
+
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::cluster;
-use crate::cluster::{Cluster, PATIENCE, Random, Shape, plan, start_nodes};
+use cluster::{Cluster, PATIENCE, Random, Shape, plan, start_nodes};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_protocol::Plan;

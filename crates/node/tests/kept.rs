@@ -1,13 +1,15 @@
 //! Room aside, by the C interface: it has all that a rank gave once a collective has ended well, whatever its kind. If it
 //! fails, the source is as it was, also where results take its place.
 
+mod cluster;
+
 use std::ffi::{c_char, c_void};
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::cluster::{Cluster, PATIENCE, Shape, plan};
+use cluster::{Cluster, PATIENCE, Shape, plan};
 use wiresum_node::abi::{Collective, CollectiveOutcome, EngineAbi};
 use wiresum_node::engine::Engine;
 use wiresum_protocol::Plan;

@@ -1,9 +1,11 @@
 //! Every kind of collective over loopback, in place and out of place: over UDP, over TCP, and up two levels.
 
+mod cluster;
+
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use crate::cluster::{Cluster, PATIENCE, Shape, apart, in_place, over_tcp, plan};
+use cluster::{Cluster, PATIENCE, Shape, apart, in_place, over_tcp, plan};
 use wiresum_codec::{Element, Operation, bf16, f16};
 use wiresum_node::bytes;
 use wiresum_node::engine::{CollectiveError, Engine};

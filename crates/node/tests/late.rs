@@ -1,8 +1,10 @@
 //! Rounds that go on without a late worker, over loopback.
 
+mod cluster;
+
 use std::sync::mpsc;
 
-use crate::cluster::{Cluster, PATIENCE, Shape, over_tcp, plan, submit};
+use cluster::{Cluster, PATIENCE, Shape, over_tcp, plan, submit};
 use wiresum_codec::Operation;
 use wiresum_protocol::Plan;
 use wiresum_protocol::plan::{Count, Lanes, Policy, Rounds};

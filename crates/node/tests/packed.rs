@@ -1,9 +1,11 @@
 //! Sums of numbers of 8 bits, on every shape of lanes: what is not in the sum is what the ranks have kept.
 
+mod cluster;
+
 use std::ptr::NonNull;
 use std::sync::mpsc;
 
-use crate::cluster::{Cluster, PATIENCE, Shape, over_tcp, plan};
+use cluster::{Cluster, PATIENCE, Shape, over_tcp, plan};
 use wiresum_codec::{ElementType, Operation};
 use wiresum_node::engine::Engine;
 use wiresum_node::tensor::{Elements, Excess};

@@ -1,12 +1,14 @@
 //! Servers with several threads: packets find the thread of their job, whoever sends them, and links are shared by the jobs
 //! of all threads.
 
+mod cluster;
+
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cluster::{Cluster, PATIENCE, RunningNode, Shape, plan, start_nodes};
+use cluster::{Cluster, PATIENCE, RunningNode, Shape, plan, start_nodes};
 use wiresum_codec::Operation;
 use wiresum_node::node::{Counters, Node};
 use wiresum_protocol::plan::{Lanes, Policy};

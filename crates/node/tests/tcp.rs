@@ -1,14 +1,15 @@
 //! The tree over TCP: the same sums as over UDP, whatever happens to connections.
 
+mod cluster;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::cluster;
-use crate::cluster::relay::{Fate, relay};
-use crate::cluster::{Cluster, PATIENCE, Random, Shape, over_tcp, plan, start_nodes};
+use cluster::relay::{Fate, relay};
+use cluster::{Cluster, PATIENCE, Random, Shape, over_tcp, plan, start_nodes};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{CollectiveError, Engine, JoinError, Options};
 use wiresum_node::node::{Counters, Node};

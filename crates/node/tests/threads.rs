@@ -1,9 +1,11 @@
 //! Ranks with several threads sum what one thread would, to the bit, and fail as one.
 
+mod cluster;
+
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::cluster::{Cluster, PATIENCE, Random, Shape, apart, plan, submit};
+use cluster::{Cluster, PATIENCE, Random, Shape, apart, plan, submit};
 use wiresum_codec::Operation;
 use wiresum_node::engine::{CollectiveError, Engine, Outcome};
 use wiresum_protocol::Plan;

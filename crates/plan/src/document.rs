@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wiresum_codec::Codec;
-use wiresum_keys::{KeySource, Keyring, Seat, Secret, ValueHashes};
+use wiresum_keys::{KeySource, Keyring, Seat, Secret, ValueHash};
 pub use wiresum_wire::Policy;
 use wiresum_wire::{JobId, LaneType, NodeId, PAGE_PAYLOAD, SEAL_LEN};
 
@@ -430,8 +430,8 @@ impl Plan {
 
     /// What values are hashed by, where they are proven.
     #[must_use]
-    pub fn value_hashes(&self) -> Option<ValueHashes> {
-        self.job.proven.then(|| self.keys().value_hashes())
+    pub fn value_hash(&self) -> Option<ValueHash> {
+        self.job.proven.then(|| self.keys().value_hash())
     }
 
     /// The key that packets of this incarnation carry.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use wiresum_keys::{Seat, SeatKey, ValueHashes};
+use wiresum_keys::{Seat, SeatKey, ValueHash};
 use wiresum_wire::control::{self, Absent, KeyAge, hello};
 use wiresum_wire::{
     Contributor, Exchange, Flags, HEADER_LEN, Header, JobId, JobKey, Kind, LaneType, NodeId,
@@ -85,7 +85,7 @@ impl Draft {
         &self,
         buffer: &mut [u8],
         (payload_len, lane_sum): (usize, u32),
-        proof: Option<(&ValueHashes, &SeatKey)>,
+        proof: Option<(&ValueHash, &SeatKey)>,
     ) -> usize {
         let Some((hash, key)) = proof else { return self.emit(buffer, payload_len, lane_sum) };
         let flags = self.flags.with(Flags::PROVEN);
@@ -141,7 +141,7 @@ impl Draft {
 
     /// The values with this payload, and their proof.
     #[must_use]
-    pub fn proven_values(&self, payload: &[u8], hash: &ValueHashes, key: &SeatKey) -> Vec<u8> {
+    pub fn proven_values(&self, payload: &[u8], hash: &ValueHash, key: &SeatKey) -> Vec<u8> {
         let mut buffer = vec![0; HEADER_LEN + payload.len() + PROOF_LEN];
         buffer[HEADER_LEN..][..payload.len()].copy_from_slice(payload);
         let values = (payload.len(), self.lane_type().sum(payload));
@@ -182,7 +182,7 @@ impl Draft {
 ///
 /// # Panics
 /// If the buffer is shorter than that.
-pub(crate) fn put_proof(hash: &ValueHashes, key: &SeatKey, buffer: &mut [u8], payload_len: usize) {
+pub(crate) fn put_proof(hash: &ValueHash, key: &SeatKey, buffer: &mut [u8], payload_len: usize) {
     let (header, rest) = Header::ref_from_prefix(buffer).expect("a header");
     let proof = key.value_proof(hash, header, &rest[..payload_len]);
     buffer[HEADER_LEN + payload_len..][..PROOF_LEN].copy_from_slice(&proof.to_be_bytes());

@@ -9,15 +9,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use wiresum_codec::Operation;
 use wiresum_node::abi::{CAPSULE_NAME, EngineAbi};
-use wiresum_node::engine::{CollectiveError, DEFAULT_JOIN_TIMEOUT, Engine, JoinError, Options};
+use wiresum_node::engine::{CollectiveError, DEFAULT_JOIN_TIMEOUT, Engine, Options};
 use wiresum_node::tensor::Elements;
 use wiresum_wire::control::Absent;
 use wiresum_worker::{Kind, Members, Participation};
 
 use crate::array::Array;
-use crate::owner::Owned;
+use crate::errors;
 use crate::plan::read_whole_plan;
-use crate::{errors, interrupt};
 
 /// Default of `all_reduce(timeout_s)`: PyTorch's default for process groups other than NCCL, in seconds.
 const DEFAULT_TIMEOUT_S: f64 = 1800.0;
@@ -27,7 +26,7 @@ const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A worker that has joined its job.
 #[pyclass(name = "Engine", module = "wiresum._native", frozen)]
 pub struct PyEngine {
-    engine: Owned<SharedEngine>,
+    engine: SharedEngine,
 }
 
 /// An engine that is closed without Python's lock, which completions on its thread may need in order to end.
@@ -47,7 +46,7 @@ impl Drop for SharedEngine {
 #[repr(C)]
 struct CapsuleContents {
     abi: EngineAbi,
-    _engine: Owned<SharedEngine>,
+    _engine: SharedEngine,
 }
 
 #[pymethods]
@@ -87,24 +86,23 @@ impl PyEngine {
             absent,
             members,
             outlives_workers,
-            is_given_up: interrupt::has_signal,
             ..Options::default()
         };
-        let joined = py.detach(|| Engine::join(&plan, rank, incarnation, options));
-        let engine = joined.map_err(|error| join_error(py, error))?;
-        Ok(Self { engine: Owned::new(SharedEngine(Arc::new(engine)), rank) })
+        let engine = py
+            .detach(|| Engine::join(&plan, rank, incarnation, options))
+            .map_err(errors::join_error)?;
+        Ok(Self { engine: SharedEngine(Arc::new(engine)) })
     }
 
     #[getter]
     fn transport(&self) -> &str {
-        self.engine.anywhere().0.transport()
+        self.engine.0.transport()
     }
 
     /// A capsule with the C interface of `engine_abi.h`; it keeps the engine alive.
     fn abi<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let engine = SharedEngine(Arc::clone(self.here()?));
-        let abi = EngineAbi::new(&engine.0);
-        let contents = CapsuleContents { abi, _engine: self.engine.beside(engine) };
+        let engine = SharedEngine(Arc::clone(&self.engine.0));
+        let contents = CapsuleContents { abi: EngineAbi::new(&engine.0), _engine: engine };
         PyCapsule::new_with_value(py, contents, CAPSULE_NAME)
     }
 
@@ -118,7 +116,7 @@ impl PyEngine {
     ) -> PyResult<()> {
         let (operation, timeout) = (operation(op)?, duration(timeout_s)?);
         let Array { data, len, element_type, .. } = &Array::new(array)?;
-        let engine = self.here()?;
+        let engine = &self.engine.0;
         let encoding = engine.encoding(*element_type, operation);
         // SAFETY: the array is pinned, and this call does not end before the engine has dropped all parts.
         let elements = unsafe { Elements::new(*data, *data, *len, encoding) };
@@ -131,39 +129,35 @@ impl PyEngine {
         self.wait(py, &mut when_ended)
     }
 
-    fn gone(&self) -> PyResult<Option<&str>> {
-        Ok(self.here()?.gone())
+    fn gone(&self) -> Option<&str> {
+        self.engine.0.gone()
     }
 
-    fn lost(&self) -> PyResult<Option<(u32, &str)>> {
-        Ok(self.here()?.lost())
+    fn lost(&self) -> Option<(u32, &str)> {
+        self.engine.0.lost()
     }
 
-    fn await_children(&self, k: u32) -> PyResult<()> {
-        self.here()?.await_children(k);
-        Ok(())
+    fn await_children(&self, k: u32) {
+        self.engine.0.await_children(k);
     }
 
     fn shut(&self, period_s: f64) -> PyResult<()> {
-        self.here()?.shut(duration(period_s)?);
+        self.engine.0.shut(duration(period_s)?);
         Ok(())
     }
 
     #[pyo3(signature = (rate_bps = None))]
-    fn open(&self, rate_bps: Option<u64>) -> PyResult<()> {
-        self.here()?.open(rate_bps);
-        Ok(())
+    fn open(&self, rate_bps: Option<u64>) {
+        self.engine.0.open(rate_bps);
     }
 
     #[pyo3(signature = (why, elsewhere = false))]
-    fn stop(&self, why: String, elsewhere: bool) -> PyResult<()> {
-        self.here()?.stop(why, elsewhere);
-        Ok(())
+    fn stop(&self, why: String, elsewhere: bool) {
+        self.engine.0.stop(why, elsewhere);
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let engine = self.here()?;
-        let statistics = py.detach(|| engine.statistics());
+        let statistics = py.detach(|| self.engine.0.statistics());
         let dict = PyDict::new(py);
         for (name, count) in statistics.counts() {
             dict.set_item(name, count)?;
@@ -174,11 +168,8 @@ impl PyEngine {
         Ok(dict)
     }
 
-    /// In a process that was forked from the engine's, it does nothing.
     fn close(&self, py: Python<'_>) {
-        if let Ok(engine) = self.here() {
-            py.detach(|| engine.close());
-        }
+        py.detach(|| self.engine.0.close());
     }
 
     fn __enter__(this: Py<Self>) -> Py<Self> {
@@ -192,10 +183,6 @@ impl PyEngine {
 }
 
 impl PyEngine {
-    fn here(&self) -> PyResult<&Arc<Engine>> {
-        self.engine.here().map(|engine| &engine.0).map_err(errors::forked_engine)
-    }
-
     /// Waits for the end of a collective. An interrupt closes the engine: nobody may touch the array afterwards.
     fn wait(
         &self,
@@ -217,12 +204,6 @@ impl PyEngine {
             }
         }
     }
-}
-
-/// The error, or the exception that a signal has raised.
-fn join_error(py: Python<'_>, error: JoinError) -> PyErr {
-    let raised = matches!(error, JoinError::Interrupted).then(|| interrupt::raised(py)).flatten();
-    raised.unwrap_or_else(|| errors::join_error(error))
 }
 
 fn members_of(seats: &[u32]) -> PyResult<Members> {

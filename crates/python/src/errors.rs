@@ -8,8 +8,6 @@ use wiresum_schedule::ScheduleError;
 use wiresum_sparse::live::JobError;
 use wiresum_xdp::XdpError;
 
-use crate::owner::Forked;
-
 mod python {
     #![allow(missing_docs, reason = "the classes document themselves in errors.py")]
     use pyo3::import_exception;
@@ -76,11 +74,6 @@ pub fn join_error(error: JoinError) -> PyErr {
         | JoinError::MixedFamilies(_) => python::PlanError::new_err(error.to_string()),
         _ => python::JoinError::new_err(error.to_string()),
     }
-}
-
-/// An engine that is used in a process that was forked from its own.
-pub fn forked_engine(error: Forked) -> PyErr {
-    python::CollectiveError::new_err(error.to_string())
 }
 
 pub fn collective_error(error: CollectiveError) -> PyErr {

@@ -5,9 +5,6 @@ mod bench;
 mod codec;
 mod engine;
 mod errors;
-mod gloo;
-mod interrupt;
-mod owner;
 mod plan;
 mod schedule;
 mod simulate;
@@ -31,8 +28,6 @@ mod _native {
     use super::codec::{codec_decode, codec_encode, codec_exponents};
     #[pymodule_export]
     use super::engine::PyEngine;
-    #[pymodule_export]
-    use super::gloo::PyGlooKeys;
     #[pymodule_export]
     use super::plan::{
         codec_agrees, convert_plan, derive_plan, gate_key, group_of_plan, node_keys, plan_digest,

@@ -16,8 +16,7 @@ use wiresum_sparse::optimizer::{Optimizer, Step};
 use wiresum_sparse::table::TableId;
 use wiresum_wire::{HEADER_LEN, PAGE_PAYLOAD, ROW_HEADER_LEN, RowKind, RowValue};
 
-use crate::owner::Owned;
-use crate::{errors, interrupt};
+use crate::errors;
 
 /// Recirculations and packets of every layout and packaging over some pushes, as JSON.
 #[pyfunction]
@@ -100,7 +99,7 @@ pub fn whole_optimizer(optimizer_json: &str) -> PyResult<String> {
 #[pyclass(name = "SparseEngine", module = "wiresum._native", frozen)]
 pub struct PySparseEngine {
     /// None once it is closed.
-    client: Owned<Mutex<Option<RowClient>>>,
+    client: Mutex<Option<RowClient>>,
     /// By name: number and values of a row.
     tables: BTreeMap<String, (u16, u16)>,
     /// By name: numbers that are stored of a row.
@@ -124,15 +123,14 @@ impl PySparseEngine {
         })?;
         let timeout = Duration::try_from_secs_f64(timeout_s)
             .map_err(|_| errors::row_error(format!("a timeout of {timeout_s} s makes no sense")))?;
-        let join =
-            || RowClient::join(&job, rank, incarnation, address, timeout, interrupt::has_signal);
+        let join = || RowClient::join(&job, rank, incarnation, address, timeout, has_signal);
         let client = py.detach(join).map_err(|error| row_error(py, &error))?;
         let table = |table: &wiresum_sparse::table::TableSpec| {
             (table.name.clone(), (table.id.0, table.dim))
         };
         let tables = job.tables.iter().map(table).collect();
         let stored = job.tables.iter().map(|table| (table.name.clone(), table.stride())).collect();
-        Ok(Self { client: Owned::new(Mutex::new(Some(client)), rank), tables, stored })
+        Ok(Self { client: Mutex::new(Some(client)), tables, stored })
     }
 
     #[getter]
@@ -205,12 +203,11 @@ impl PySparseEngine {
         keys: &Bound<'_, PyAny>,
     ) -> PyResult<PySparseSubmitted> {
         let keys = read::<u64>(py, keys)?;
-        let submitted = self.with(py, |client| client.ask(TableId(table), &keys))?;
-        Ok(PySparseSubmitted(self.client.beside(submitted)))
+        self.with(py, |client| client.ask(TableId(table), &keys)).map(PySparseSubmitted)
     }
 
     fn end_round(&self, py: Python<'_>) -> PyResult<PySparseSubmitted> {
-        Ok(PySparseSubmitted(self.client.beside(self.with(py, RowClient::end_round)?)))
+        self.with(py, RowClient::end_round).map(PySparseSubmitted)
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -221,28 +218,24 @@ impl PySparseEngine {
         Ok(dict)
     }
 
-    /// In a process that was forked from the client's, it does nothing.
     fn close(&self) {
-        if let Ok(client) = self.client.here() {
-            lock(client).take();
-        }
+        self.lock().take();
     }
 }
 
 /// Rows that were asked for, or a round that was ended.
 #[pyclass(name = "SparseSubmitted", module = "wiresum._native", frozen)]
-pub struct PySparseSubmitted(Owned<Submitted>);
+pub struct PySparseSubmitted(Submitted);
 
 #[pymethods]
 impl PySparseSubmitted {
     #[getter]
-    fn done(&self) -> PyResult<bool> {
-        Ok(self.0.here().map_err(errors::row_error)?.is_done())
+    fn done(&self) -> bool {
+        self.0.is_done()
     }
 
     fn wait(&self, py: Python<'_>, weights: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let submitted = self.0.here().map_err(errors::row_error)?;
-        let rows = py.detach(|| submitted.wait()).map_err(|error| row_error(py, &error))?;
+        let rows = py.detach(|| self.0.wait()).map_err(|error| row_error(py, &error))?;
         match weights {
             Some(place) => contiguous(place)?.copy_from_slice(py, &rows),
             None => Ok(()),
@@ -251,6 +244,11 @@ impl PySparseSubmitted {
 }
 
 impl PySparseEngine {
+    fn lock(&self) -> MutexGuard<'_, Option<RowClient>> {
+        // A panic of another call is that call's problem: the client says itself whether it can go on.
+        self.client.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// Copies what the client finds for keys into an array.
     fn fill(
         &self,
@@ -271,21 +269,20 @@ impl PySparseEngine {
         py: Python<'_>,
         act: impl FnOnce(&mut RowClient) -> Result<T, ClientError> + Send,
     ) -> PyResult<T> {
-        let client = self.client.here().map_err(errors::row_error)?;
-        let done = py.detach(|| lock(client).as_mut().map(act));
+        let done = py.detach(|| self.lock().as_mut().map(act));
         let done = done.ok_or_else(|| errors::row_error("the client was closed"))?;
         done.map_err(|error| row_error(py, &error))
     }
 }
 
-fn lock(client: &Mutex<Option<RowClient>>) -> MutexGuard<'_, Option<RowClient>> {
-    // A panic of another call is that call's problem: the client says itself whether it can go on.
-    client.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+/// Whether the user has pressed Ctrl-C. What the handler raises is raised again by the call that is given up.
+fn has_signal() -> bool {
+    Python::attach(|py| py.check_signals().map_err(|error| error.restore(py)).is_err())
 }
 
 /// The client's error, or what a signal has raised.
 fn row_error(py: Python<'_>, error: &ClientError) -> PyErr {
-    let raised = matches!(error, ClientError::Interrupted).then(|| interrupt::raised(py)).flatten();
+    let raised = matches!(error, ClientError::Interrupted).then(|| PyErr::take(py)).flatten();
     raised.unwrap_or_else(|| errors::row_error(error))
 }
 

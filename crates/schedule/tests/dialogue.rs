@@ -1,8 +1,10 @@
 //! A scheduler that is asked by names, slot by slot.
 
+mod common;
+
 use std::collections::BTreeMap;
 
-use crate::common::{network, quick, star};
+use common::{network, quick, star};
 use wiresum_schedule::problem::Problem;
 use wiresum_schedule::{Dialogue, Instance, Interval, Options, Sight, Summed, schedule};
 

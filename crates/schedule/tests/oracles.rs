@@ -1,6 +1,8 @@
 //! Instances whose best schedule is known.
 
-use crate::common::{at_server, flows, network, quick, relay, star};
+mod common;
+
+use common::{at_server, flows, network, quick, relay, star};
 use wiresum_schedule::{Instance, Objective, Options, Status, Timetable, schedule};
 
 fn turns(instance: &Instance) -> Timetable {

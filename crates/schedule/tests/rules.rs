@@ -1,6 +1,8 @@
 //! The judge and the reader name what is wrong.
 
-use crate::common::{flows, network, quick, star};
+mod common;
+
+use common::{flows, network, quick, star};
 use serde_json::{Value, json};
 use wiresum_schedule::{Instance, Interval, SCHEDULERS, judge, schedule};
 

@@ -1,8 +1,10 @@
 //! Everybody's schedules of random instances, before the judge; bounds below all of them.
 
+mod common;
+
 use std::collections::BTreeMap;
 
-use crate::common::{at_server, flows, network, quick, relay, star};
+use common::{at_server, flows, network, quick, relay, star};
 use proptest::prelude::*;
 use wiresum_schedule::{
     Before, Darkens, Instance, Objective, Options, SCHEDULERS, ScheduleError, Scheduler, schedule,

@@ -16,7 +16,6 @@
 
 mod kernels;
 mod keystream;
-mod message;
 
 use wiresum_codec::lane::{I16Be, I16Le, I32Be, I32Le};
 pub use wiresum_wire::SEAL_LEN;
@@ -24,7 +23,6 @@ use wiresum_wire::{LaneType, PAGE_PAYLOAD};
 
 use kernels::Masked;
 use keystream::{Generator, Mask};
-pub use message::{MESSAGE_KEY_LEN, MessageKey, Place, TAG_LEN};
 
 /// Bytes of the key of a round.
 pub const KEY_LEN: usize = 16;

@@ -1,6 +1,8 @@
 //! Random networks, memories and misfortunes: every sum and maximum is exact, of 32 and of 16 bits, and no one waits for ever.
 
-use crate::network::{Faults, Graph, Network, Scenario, StreamPlan};
+mod network;
+
+use network::{Faults, Graph, Network, Scenario, StreamPlan};
 use wiresum_protocol::rng::Rng;
 use wiresum_switch::policy::Policy;
 use wiresum_testkit::seeds::for_each_seed;
@@ -61,7 +63,7 @@ fn stream(policy: Policy, graph: &Graph, memory: u32, index: u16, rng: &mut Rng)
 }
 
 fn check(policy: Policy) {
-    let test = format!("-p wiresum-switch --test switches exactness::{}", policy.name());
+    let test = format!("-p wiresum-switch --test exactness {}", policy.name());
     for_each_seed(&test, 0, SEEDS, |seed| {
         let scenario = scenario(policy, seed);
         let fragments: u32 = scenario.streams.iter().map(|s| s.fragments * s.rounds).sum();
@@ -108,7 +110,7 @@ fn crowd_stream(
 const COHORTS: u32 = 4;
 
 fn check_crowds(policy: Policy) {
-    let test = format!("-p wiresum-switch --test switches exactness::{}", policy.name());
+    let test = format!("-p wiresum-switch --test exactness {}", policy.name());
     for workers in [65, 128, 200] {
         for_each_seed(&test, 0, CROWD_SEEDS, |seed| {
             let scenario = crowd(policy, workers, seed);

@@ -12,7 +12,7 @@ use wiresum_wire::{Flags, FragmentId, JobId, Kind, NodeId, Round, SubModelId};
 
 /// Random networks.
 const SEEDS: u64 = 400;
-const TEST: &str = "-p wiresum-switch --test switches forwarding::";
+const TEST: &str = "-p wiresum-switch --test forwarding";
 const JOB: JobId = JobId(7);
 const STREAM: SubModelId = SubModelId(3);
 

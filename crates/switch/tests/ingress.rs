@@ -1,8 +1,10 @@
 //! What a lack of memory, and workers out of step, cost the parameter server: contributions that it receives for each fragment.
 
+mod network;
+
 use std::fmt::Write;
 
-use crate::network::{Faults, Graph, Network, Scenario, StreamPlan};
+use network::{Faults, Graph, Network, Scenario, StreamPlan};
 use wiresum_switch::policy::Policy;
 use wiresum_wire::Flags;
 

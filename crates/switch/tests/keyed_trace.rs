@@ -185,6 +185,6 @@ fn the_golden_trace_is_what_the_reference_does() {
     assert_eq!(
         serde_json::from_str::<Trace>(&golden).expect("a trace"),
         trace,
-        "it has changed: WIRESUM_BLESS=1 cargo test -p wiresum-switch --test switches keyed_trace writes it anew"
+        "it has changed: WIRESUM_BLESS=1 cargo test -p wiresum-switch --test keyed_trace writes it anew"
     );
 }

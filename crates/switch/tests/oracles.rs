@@ -1,6 +1,8 @@
 //! What papers state and can be recomputed exactly.
 
-use crate::network::{Faults, Graph, Network, Scenario, Site, StreamPlan};
+mod network;
+
+use network::{Faults, Graph, Network, Scenario, Site, StreamPlan};
 use wiresum_switch::policy::Policy;
 use wiresum_switch::rmt::Profile;
 use wiresum_switch::{

@@ -261,7 +261,7 @@ fn the_traces_are_those_of_their_seeds() {
         }
         assert!(
             read(&name) == trace,
-            "trace {name} has changed: WIRESUM_BLESS=1 cargo test -p wiresum-switch --test switches traces writes it anew"
+            "trace {name} has changed: WIRESUM_BLESS=1 cargo test -p wiresum-switch --test traces writes it anew"
         );
     }
 }

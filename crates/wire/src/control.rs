@@ -19,10 +19,6 @@ pub mod status {
         pub const CONTRIBUTORS_WORD: usize = 3;
         /// An opaque number that the probe carries and the status returns, to match them and to measure the round trip.
         pub const ECHO_WORD: usize = 5;
-        /// The later position of which the slot entry of `header.fragment` is, if the next word is not 0.
-        pub const LATER_POSITION_WORD: usize = 6;
-        /// One more than the first contributor to that position; 0 if the entry is of no later one.
-        pub const LATER_CONTRIBUTOR_WORD: usize = 7;
         /// Bit i (least significant first within a word): the node holds *this child's* contribution to fragment + i.
         pub const HELD_WORD: usize = 8;
         /// Bit i: every expected contributor to fragment + i is in.

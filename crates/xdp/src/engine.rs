@@ -1,11 +1,10 @@
 //! The aggregator's handle: what the daemon tells the program, and what the program tells the daemon.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use wiresum_keys::Keyring;
 use wiresum_protocol::association::{GENERATIONS, RENEWALS, ValueKeys};
 use wiresum_protocol::{Plan, Quota, Verdict};
 use wiresum_wire::{Contributor, JobId, JobKey, MAX_CONTRIBUTORS, NodeId, SubModelId};
@@ -30,8 +29,6 @@ pub struct XdpAggregator {
     pub(crate) kernel: Kernel,
     pub(crate) streams: Streams,
     pub(crate) keys: [JobKey; MAX_JOBS],
-    /// Keys of each job whose values are proven.
-    pub(crate) proven: BTreeMap<JobId, Keyring>,
     /// By stream.
     pub(crate) groups: Vec<Option<Group>>,
     pub(crate) mode: AttachMode,
@@ -86,7 +83,6 @@ impl XdpAggregator {
             kernel,
             streams,
             keys: [JobKey(0); MAX_JOBS],
-            proven: BTreeMap::new(),
             groups: (0..MAX_STREAMS).map(|_| None).collect(),
             mode: options.mode,
             links: Vec::new(),
@@ -122,7 +118,10 @@ impl XdpAggregator {
                 self.kernel.put("seat_keys", &child_index(stream, contributor), key)?;
             }
         }
-        self.proven.extend(plan.job.proven.then(|| (plan.job_id(), plan.keys())));
+        if let Some(hash) = plan.value_hash() {
+            let entry = ValueHashEntry { words: *hash.words() };
+            self.kernel.put("value_hashes", &(index as u32), &entry)?;
+        }
         self.kernel.put("budgets", &values_budget(index), &Budget::default())?;
         self.kernel.put("budgets", &control_budget(index), &Budget::from(Quota::control()))?;
         self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)
@@ -140,9 +139,7 @@ impl XdpAggregator {
 
     fn withdraw_job(&mut self, index: usize) -> Result<(), XdpError> {
         let streams = self.streams.of_job(index);
-        let job = self.streams.job_at(index);
         let Some(entries) = self.streams.remove(index) else { return Ok(()) };
-        self.proven.retain(|known, _| Some(*known) != job);
         self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)?;
         for &stream in &streams {
             self.groups[stream] = None;
@@ -154,7 +151,7 @@ impl XdpAggregator {
         self.retired.add(&self.kernel.tally(index)?);
         self.kernel.clear_tally(index)?;
         self.streams.release(&entries);
-        self.forget_hashes()
+        Ok(())
     }
 
     /// Bounds what the children of a job may send in values and probes; `None` for no bound.
@@ -196,7 +193,6 @@ impl XdpAggregator {
         self.end_incarnation(job)?;
         let index = self.job_index(job)?;
         self.keys[index] = key;
-        self.hash_by(job, [key.0])?;
         for stream in self.streams.of_job(index) {
             self.streams.directory.streams[stream].value_keys = [[key.0; GENERATIONS]; RENEWALS];
             self.streams.vacate(stream, 0);
@@ -241,31 +237,9 @@ impl XdpAggregator {
         keys: ValueKeys,
     ) -> Result<(), XdpError> {
         let stream = self.stream_index(job, sub_model, Contributor(0))?;
-        let keys = keys.map(|keys| keys.map(|JobKey(key)| key));
-        self.hash_by(job, keys.into_iter().flatten())?;
-        self.streams.directory.streams[stream].value_keys = keys;
-        self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)?;
-        self.forget_hashes()
-    }
-
-    /// Has the program know the keys of hashes of values that carry these keys.
-    fn hash_by(&self, job: JobId, keys: impl IntoIterator<Item = u64>) -> Result<(), XdpError> {
-        let Some(hashes) = self.proven.get(&job).map(Keyring::value_hashes) else { return Ok(()) };
-        let keys: BTreeSet<u64> = keys.into_iter().collect();
-        for key in keys.difference(&self.kernel.keys_of("value_hashes")) {
-            let entry = ValueHashEntry { words: *hashes.of(JobKey(*key)).words() };
-            self.kernel.put("value_hashes", key, &entry)?;
-        }
-        Ok(())
-    }
-
-    /// Takes keys of hashes from the program that no stream's values carry any more.
-    fn forget_hashes(&self) -> Result<(), XdpError> {
-        let used = (0..MAX_STREAMS).filter(|stream| self.streams.owner(*stream).is_some());
-        let keys = used.flat_map(|stream| self.streams.directory.streams[stream].value_keys);
-        let current: BTreeSet<u64> = keys.flatten().collect();
-        let all = self.kernel.keys_of("value_hashes");
-        all.difference(&current).try_for_each(|key| self.kernel.remove("value_hashes", key))
+        self.streams.directory.streams[stream].value_keys =
+            keys.map(|keys| keys.map(|JobKey(key)| key));
+        self.kernel.put(DIRECTORY, &0u32, &self.streams.directory)
     }
 
     /// Ends the job's incarnation: every further packet of it is foreign.

@@ -26,15 +26,6 @@ pub enum XdpError {
         /// The kernel's words.
         cause: String,
     },
-    /// The kernel does not give so much memory.
-    #[error(
-        "{action}: the kernel has too little memory for it: plan with fewer slots or rows, give the daemon less --memory, or \
-         raise the limit of its control group"
-    )]
-    OutOfMemory {
-        /// What was attempted, and on what.
-        action: String,
-    },
     /// Plans that one program cannot carry at once.
     #[error("{what}: {have}, at most {most}")]
     TooMany {

@@ -1,6 +1,5 @@
 //! The loaded BPF object and its maps, typed; every refusal of the kernel says what was attempted.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::ops::Range;
@@ -109,12 +108,6 @@ impl Kernel {
         let read = self.map(map).lookup(key.as_bytes(), MapFlags::ANY);
         let bytes = read.map_err(|error| refused(format!("reading the map `{map}`"), &error))?;
         Ok(bytes.map(|bytes| V::read_from_bytes(&bytes).expect("sizes were compared at load")))
-    }
-
-    /// The keys of a map whose keys are numbers of 64 bits.
-    pub fn keys_of(&self, map: &'static str) -> BTreeSet<u64> {
-        let number = |key: Vec<u8>| u64::read_from_bytes(&key).ok();
-        self.map(map).keys().filter_map(number).collect()
     }
 
     /// Reads the bytes of an array's element.
@@ -315,9 +308,6 @@ pub fn compare_sizes(open: &OpenObject, expected: &[(&str, usize)]) -> Result<()
 /// An error of the kernel in the crate's own words. Capabilities were checked before, so a lack of permission is the
 /// verifier's or a security module's refusal, which only its own words explain.
 pub fn refused(action: String, error: &libbpf_rs::Error) -> XdpError {
-    if error.kind() == libbpf_rs::ErrorKind::OutOfMemory {
-        return XdpError::OutOfMemory { action };
-    }
     XdpError::Kernel { action, cause: error.to_string() }
 }
 

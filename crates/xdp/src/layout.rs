@@ -10,7 +10,7 @@ use wiresum_wire::{JobId, SubModelId, VERDICT_RANGE};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Changes with the meaning of anything in a map: two programs share maps only if they agree on it. Sizes are compared besides.
-pub const LAYOUT_VERSION: u32 = 10;
+pub const LAYOUT_VERSION: u32 = 9;
 /// Jobs of one program.
 pub const MAX_JOBS: usize = 16;
 /// Sub-models of all jobs at their nodes.

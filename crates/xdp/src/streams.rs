@@ -202,11 +202,6 @@ impl Streams {
         self.jobs.iter().position(|placed| placed.as_ref().is_some_and(|p| p.job == job))
     }
 
-    /// The job with an index.
-    pub fn job_at(&self, index: usize) -> Option<JobId> {
-        self.jobs[index].as_ref().map(|placed| placed.job)
-    }
-
     /// The entries of a job.
     pub fn entries(&self, index: usize) -> Option<Range<u32>> {
         self.jobs[index].as_ref().map(|placed| placed.entries.clone())

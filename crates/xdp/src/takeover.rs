@@ -53,11 +53,6 @@ impl XdpAggregator {
             kernel,
             streams,
             keys: [JobKey(0); MAX_JOBS],
-            proven: plans
-                .iter()
-                .filter(|(plan, _)| plan.job.proven)
-                .map(|(plan, _)| (plan.job_id(), plan.keys()))
-                .collect(),
             groups: (0..MAX_STREAMS).map(|_| None).collect(),
             mode: options.mode,
             links: estate.links,

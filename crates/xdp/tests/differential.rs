@@ -1,10 +1,12 @@
 //! The XDP program against the Rust reference: verdicts, bytes and state for the same packets, through the kernel's test-run.
 #![cfg(wiresum_bpf)]
 
+mod support;
+
 use std::net::SocketAddr;
 
-use crate::support::{Pair, bpf_is_here, bytes, joining, list, replay_traces};
 use serde_json::Value;
+use support::{Pair, bpf_is_here, bytes, joining, list, replay_traces};
 use wiresum_protocol::{Plan, Verdict};
 use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
 use wiresum_testkit::traffic::aggregator::RandomTraffic;
@@ -41,7 +43,7 @@ fn compare_without(
     }
     let plan = Plan::from_json(text).expect("a valid plan");
     let (seed, packets) = (seed_or(1), times_soak(PACKETS));
-    let _replay = Replay { test: "-p wiresum-xdp --test programs differential::", seed };
+    let _replay = Replay { test: "-p wiresum-xdp --test differential", seed };
     let mut traffic = RandomTraffic::new(&plan, NodeId(node), seed).without(absent);
     let mut pair = Pair::beside(others, &plan, NodeId(node), options);
     pair.join(&joining(&mut traffic));
@@ -176,7 +178,7 @@ fn within_a_quota() {
     }
     let plan = Plan::from_json(TREE).expect("a valid plan");
     let seed = seed_or(1);
-    let _replay = Replay { test: "-p wiresum-xdp --test programs differential::", seed };
+    let _replay = Replay { test: "-p wiresum-xdp --test differential", seed };
     let mut traffic = RandomTraffic::new(&plan, NodeId(1), seed);
     let mut pair = Pair::new(&plan, NodeId(1));
     pair.join(&joining(&mut traffic));
@@ -234,7 +236,7 @@ fn mutated_frames_do_no_harm() {
     }
     let plan = Plan::from_json(TREE).expect("a valid plan");
     let (seed, packets) = (seed_or(1), times_soak(PACKETS));
-    let _replay = Replay { test: "-p wiresum-xdp --test programs differential::", seed };
+    let _replay = Replay { test: "-p wiresum-xdp --test differential", seed };
     let mut traffic = RandomTraffic::new(&plan, NodeId(1), seed);
     let mut pair = Pair::new(&plan, NodeId(1));
     pair.join(&joining(&mut traffic));

@@ -1,9 +1,11 @@
 //! What the daemon is told when something cannot be done.
 #![cfg(wiresum_bpf)]
 
+mod support;
+
 use std::net::SocketAddr;
 
-use crate::support::bpf_is_here;
+use support::bpf_is_here;
 use wiresum_protocol::Plan;
 use wiresum_wire::{Contributor, JobId, JobKey, NodeId, SubModelId};
 use wiresum_xdp::{Options, XdpAggregator, XdpError, attach_pass_program};

@@ -1,7 +1,9 @@
 //! Packets of strangers through the kernel's test-run: none is believed, each is counted, and sums go on as if none had come.
 #![cfg(wiresum_bpf)]
 
-use crate::support::{Pair, bpf_is_here, joining};
+mod support;
+
+use support::{Pair, bpf_is_here, joining};
 use wiresum_protocol::{Plan, Verdict};
 use wiresum_testkit::seeds::{Replay, seed_or, times_soak};
 use wiresum_testkit::traffic::aggregator::RandomTraffic;
@@ -28,7 +30,7 @@ fn attack(text: &str, node: u16) -> Option<[u64; 4]> {
         return None;
     }
     let seed = seed_or(1);
-    let _replay = Replay { test: "-p wiresum-xdp --test programs forged::", seed };
+    let _replay = Replay { test: "-p wiresum-xdp --test forged", seed };
     let (plan, node) = (Plan::from_json(text).expect("a valid plan"), NodeId(node));
     let mut traffic = RandomTraffic::new(&plan, node, seed);
     let mut forger = RandomTraffic::new(&plan, node, seed + 1);

@@ -1,9 +1,11 @@
 //! Jobs that come and go while the program runs, and strangers.
 #![cfg(wiresum_bpf)]
 
+mod support;
+
 use std::net::SocketAddr;
 
-use crate::support::{XDP_DROP, XDP_PASS, bpf_is_here};
+use support::{XDP_DROP, XDP_PASS, bpf_is_here};
 use wiresum_protocol::{Plan, Verdict};
 use wiresum_testkit::traffic::aggregator::{INCARNATION, RandomTraffic};
 use wiresum_wire::{JobId, NodeId};

@@ -2,13 +2,14 @@
 //! same packets, through the kernel's test-run.
 #![cfg(wiresum_bpf)]
 
+mod support;
+
 use std::collections::BTreeSet;
 
-use crate::support;
-use crate::support::keyed::trace::replay;
-use crate::support::keyed::wild::Wild;
-use crate::support::keyed::{JOB, NODE, OVER_IPV4, OVER_IPV6, Pair, arrangement, load};
-use crate::support::{bpf_is_here, replay_traces};
+use support::keyed::trace::replay;
+use support::keyed::wild::Wild;
+use support::keyed::{JOB, NODE, OVER_IPV4, OVER_IPV6, Pair, arrangement, load};
+use support::{bpf_is_here, replay_traces};
 use wiresum_protocol::Quota;
 use wiresum_switch::keyed::{Arrangement, KeyedSpec};
 use wiresum_testkit::seeds::for_each_seed;
@@ -24,7 +25,7 @@ const PACKETS: usize = 100;
 fn compare(node: &str) -> BTreeSet<Verdict> {
     let mut program = load(node, arrangement());
     let (mut met, mut rounds, mut recirculated) = (BTreeSet::new(), 0, 0);
-    for_each_seed("-p wiresum-xdp --test programs keyed::", 1, SEQUENCES, |seed| {
+    for_each_seed("-p wiresum-xdp --test keyed", 1, SEQUENCES, |seed| {
         let mut pair = Pair::new(&mut program, node, seed as usize % 2, JobKey(seed));
         let mut wild = Wild::new(seed);
         for packet in 0..PACKETS {

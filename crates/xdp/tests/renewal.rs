@@ -1,7 +1,9 @@
 //! Keys are renewed by time: the kernel takes those of three renewals, as the reference does.
 #![cfg(wiresum_bpf)]
 
-use crate::support::{Pair, bpf_is_here, joining};
+mod support;
+
+use support::{Pair, bpf_is_here, joining};
 use wiresum_protocol::{Plan, Verdict};
 use wiresum_testkit::seeds::{Replay, seed_or};
 use wiresum_testkit::traffic::aggregator::{RandomTraffic, Step};
@@ -31,7 +33,7 @@ fn the_kernel_takes_the_keys_of_three_renewals() {
         return;
     }
     let seed = seed_or(1);
-    let _replay = Replay { test: "-p wiresum-xdp --test programs renewal::", seed };
+    let _replay = Replay { test: "-p wiresum-xdp --test renewal", seed };
     let plan = Plan::from_json(TREE).expect("a valid plan");
     for node in [NodeId(0), NodeId(1)] {
         let mut traffic = RandomTraffic::new(&plan, node, seed);

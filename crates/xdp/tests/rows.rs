@@ -2,11 +2,13 @@
 //! packets, through the kernel's test-run.
 #![cfg(wiresum_bpf)]
 
+mod support;
+
 use std::collections::BTreeSet;
 
-use crate::support::bpf_is_here;
-use crate::support::rows::wild::Wild;
-use crate::support::rows::{JOB, OVER_IPV4, OVER_IPV6, Pair, load, streams};
+use support::bpf_is_here;
+use support::rows::wild::Wild;
+use support::rows::{JOB, OVER_IPV4, OVER_IPV6, Pair, load, streams};
 use wiresum_protocol::Quota;
 use wiresum_sparse::packet::{Renewal, RowKeys};
 use wiresum_testkit::seeds::for_each_seed;
@@ -24,7 +26,7 @@ const PACKETS: usize = 120;
 fn compare(node: &str) -> BTreeSet<Verdict> {
     let (mut program, streams) = (load(node), streams());
     let (mut met, mut rounds) = (BTreeSet::new(), 0);
-    for_each_seed("-p wiresum-xdp --test programs rows::", 1, SEQUENCES, |seed| {
+    for_each_seed("-p wiresum-xdp --test rows", 1, SEQUENCES, |seed| {
         let stream = &streams[seed as usize % streams.len()];
         let mut pair = Pair::new(&mut program, node, stream.clone(), JobKey(seed));
         let mut wild = Wild::new(seed);

@@ -2,15 +2,16 @@
 //! kernel's test-run.
 #![cfg(wiresum_bpf)]
 
+mod support;
+
 use std::collections::BTreeMap;
 
-use crate::support;
-use crate::support::switches::{
+use serde_json::Value;
+use support::switches::{
     MAXIMA_AND_NARROW, Pair, SUMS, SUMS_AND_NARROW_MAXIMA, Wild, clear, compare_judgement,
     install_all, load,
 };
-use crate::support::{bpf_is_here, bytes, list, replay_traces};
-use serde_json::Value;
+use support::{bpf_is_here, bytes, list, replay_traces};
 use wiresum_switch::policy::Policy;
 use wiresum_switch::{Cohort, Contributors, Egress, Place, PlaceError, Verdict};
 use wiresum_testkit::seeds::for_each_seed;
@@ -45,7 +46,7 @@ fn compare(policy: Policy) {
 }
 
 fn compare_sequences(pair: &mut Pair, lanes: [Flags; 2], policy: Policy, is_root: bool) {
-    for_each_seed("-p wiresum-xdp --test programs switch::", 1, SEQUENCES, |seed| {
+    for_each_seed("-p wiresum-xdp --test switch", 1, SEQUENCES, |seed| {
         pair.begin_anew();
         for datagram in Wild::new(lanes, policy, is_root, seed).take(PACKETS) {
             pair.feed(&datagram);
@@ -63,7 +64,7 @@ fn cohorts() {
     for policy in Policy::ALL {
         let traffic = |seed| RandomTraffic::of_lanes(SUMS, policy, false, seed).of_cohorts();
         let mut pair = Pair::of(&traffic(0), policy);
-        for_each_seed("-p wiresum-xdp --test programs switch::cohorts", 1, SEQUENCES, |seed| {
+        for_each_seed("-p wiresum-xdp --test switch cohorts", 1, SEQUENCES, |seed| {
             pair.begin_anew();
             Wild::of(traffic(seed), seed).take(PACKETS).for_each(|datagram| {
                 pair.feed(&datagram);

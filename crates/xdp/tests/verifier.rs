@@ -2,9 +2,11 @@
 //! a second to start, or the kernel refuses it.
 #![cfg(wiresum_bpf)]
 
+mod support;
+
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use crate::support::{bpf_is_here, rows, switches};
+use support::{bpf_is_here, rows, switches};
 use wiresum_protocol::Plan;
 use wiresum_switch::policy::Policy;
 use wiresum_wire::NodeId;

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import socket
 import threading
 import time
@@ -209,7 +208,6 @@ class EngineInTurns:
     def __init__(self, engine: Engine, caller: Caller, line: Line, *, agree: Agree | None = None) -> None:
         self.engine, self.refused = engine, 0
         self._caller, self._line, self._agree = caller, line, agree
-        self._process = os.getpid()
         self._is_ready = self._is_closing = self._has_opened = self._has_stopped = False
         self._leave: Callable[[], None] | None = None
         self._obeying = threading.Thread(target=self._obey_drivers, name="wiresum-turns", daemon=True)
@@ -259,12 +257,7 @@ class EngineInTurns:
         return counts
 
     def close(self) -> None:
-        """Says goodbye first, as the driver gives the job's turn to another one.
-
-        Does nothing in a process that was forked from the rank: the goodbye would end the rank's turn.
-        """
-        if os.getpid() != self._process:
-            return
+        """Says goodbye first, as the driver gives the job's turn to another one."""
         if not self._is_closing:
             self._is_closing = True
             self._say_goodbye()

@@ -29,51 +29,6 @@ class Ledger:
     def rows(self) -> list[tuple[str, str, str, str, int, int, int, int, int]]:
         """Return collective, element type, operation, reason, collectives, elements, bytes, rows, rows of all."""
 
-class Count:
-    """How far a rank is: the first collective that has not ended well, and the number of those submitted."""
-
-    @property
-    def ended(self) -> int: ...
-    @property
-    def begun(self) -> int: ...
-
-class Stalled:
-    """A collective that waits for ranks that have left, some of which said so."""
-
-    @property
-    def ranks(self) -> list[int]: ...
-    @property
-    def number(self) -> int: ...
-    @property
-    def collective(self) -> str: ...
-    @property
-    def was_told(self) -> bool: ...
-    @property
-    def is_message(self) -> bool: ...
-
-class Progress:
-    """The collectives of a group in the order of submission."""
-
-    def __init__(self) -> None: ...
-    def begin(self) -> int:
-        """Return the number of the next collective, a round of tables."""
-
-    def end(self, number: int, is_well: bool) -> None: ...
-    def count(self) -> Count: ...
-    def note_absence(self, rank: int, ended: int, begun: int) -> None:
-        """Note that a rank has left after this count."""
-
-    def note_lost(self, rank: int, is_lost: bool) -> None:
-        """Note that a rank has left without a word; unless `is_lost`, this ends no collective."""
-
-    def forget_absences(self, ranks: list[int]) -> None:
-        """Note that the others go on without these ranks."""
-
-    def await_stalled(self) -> Stalled | None:
-        """Wait for a collective that cannot end without ranks that have left; None once closed."""
-
-    def close(self) -> None: ...
-
 class Crossing:
     """A group's ways out of the network and back, which all ranks go together."""
 
@@ -81,9 +36,9 @@ class Crossing:
         self,
         ranks: list[int],
         lost: str,
-        inner: Backend,
-        fallback: Backend,
-        afterwards: Backend,
+        inner: ProcessGroupGloo,
+        fallback: ProcessGroupGloo,
+        afterwards: ProcessGroupGloo,
     ) -> None:
         """Has these ranks alone leave the network, which go on in these groups; `lost` says who does not.
 
@@ -148,32 +103,22 @@ class WiresumBackend(Backend):
 def abort(work: Work) -> None:
     """End the wait for a message of Gloo."""
 
-def sealed_gloo(gloo: ProcessGroupGloo, keys: object, names: Sequence[int]) -> Backend:
-    """Make a group whose messages Gloo carries encrypted, and agree on keys with its other ranks.
-
-    `keys` is the capsule of `wiresum._native.GlooKeys`, and `names` has the ranks as people know them.
-
-    Raises:
-        CollectiveError: A rank does not have the job's keys.
-    """
-
 def connected(
-    inner: Backend,
-    fallback: Backend,
+    inner: ProcessGroupGloo,
+    fallback: ProcessGroupGloo,
     timeout: timedelta,
     engine: object,
     min_elements: int,
     lane_bytes: int,
     narrow_lane_bytes: int,
     copies: bool,
-    open_gloo: Callable[[str], Backend],
+    open_gloo: Callable[[str], ProcessGroupGloo],
     close: Callable[[], None],
-    afterwards: Backend | None,
+    afterwards: ProcessGroupGloo | None,
     replay_bytes: int | None,
     remake: Callable[[Sequence[int]], WiresumBackend],
     split: Callable[[Store, Sequence[int], timedelta, str], WiresumBackend],
-    progress: Progress,
-    loss_known_after: timedelta,
+    loss_known_after: timedelta = ...,
 ) -> WiresumBackend:
     """Make the backend of a group that sums in the network, and by `afterwards` where it may go on without it.
 
@@ -184,15 +129,12 @@ def connected(
     """
 
 def unconnected(
-    inner: Backend,
+    inner: ProcessGroupGloo,
     timeout: timedelta,
     why: str,
-    open_gloo: Callable[[str], Backend],
-    close: Callable[[], None],
+    open_gloo: Callable[[str], ProcessGroupGloo],
     remake: Callable[[Sequence[int]], WiresumBackend],
     split: Callable[[Store, Sequence[int], timedelta, str], WiresumBackend],
-    progress: Progress,
-    loss_known_after: timedelta,
 ) -> WiresumBackend:
     """Make the backend of a group that uses Gloo alone."""
 
@@ -216,20 +158,7 @@ def reconfigurable(
     """
 
 def ledgers() -> list[Ledger]:
-    """Return the counters of every group of this process, oldest first.
-
-    Raises:
-        wiresum.errors.CollectiveError: This process was forked from a rank and has no group yet.
-    """
-
-def note_rank(rank: int) -> None:
-    """Note the rank of this process in the default group, which is not that of a parent."""
-
-def check_process(call: str) -> None:
-    """Raise `CollectiveError` in the name of `call` if this process was forked from a rank and has no group yet."""
-
-def await_tasks(limit: timedelta) -> None:
-    """Return when no callback of a collective runs or waits, at the latest after this time."""
+    """Return the counters of every group of this process, oldest first."""
 
 def reason_of(work: Work) -> str:
     """Return where a collective was summed, or why not in the network."""

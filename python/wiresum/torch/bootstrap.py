@@ -139,22 +139,17 @@ class Meeting:
         Raises:
             WiresumError: the same on every rank.
         """
-        try:
-            decision, engine = self._decide(self._offer(claim, failure), is_default_group=is_default_group)
-            if decision.error is not None:
-                raise decision.error
-        except BaseException:  # as after Ctrl-C, another group may claim the job
-            claim.release()
-            raise
-        if engine is None:
-            claim.release()
-        return decision, engine
-
-    def _decide(self, mine: Offer, *, is_default_group: bool) -> tuple[Decision, Engine | None]:
+        mine = self._offer(claim, failure)
         texts = self._exchange("offer", json.dumps(asdict(mine)), self.arrival_timeout)
         offers = [Offer(**json.loads(text)) for text in texts]
-        decision = decide(offers, is_default_group=is_default_group)
-        return self._join(offers) if decision.network else (decision, None)
+        decision, engine = decide(offers, is_default_group=is_default_group), None
+        if decision.network:
+            decision, engine = self._join(offers)
+        if engine is None:
+            claim.release()
+        if decision.error is not None:
+            raise decision.error
+        return decision, engine
 
     def _offer(self, claim: Claim, failure: WiresumError | None) -> Offer:
         """This rank's offer. Never raises: what goes wrong here, every rank must hear of."""
@@ -162,7 +157,6 @@ class Meeting:
             min_elements=self.settings.min_elements,
             require=self.settings.require,
             fall_back=self.settings.fall_back,
-            open_gloo=self.settings.open_gloo,
             incarnation=next_incarnation(),
         )
         try:
@@ -216,12 +210,7 @@ class Meeting:
     def _join(self, offers: Sequence[Offer]) -> tuple[Decision, Engine | None]:
         engine, failure = self._try_to_join(offers)
         limit = timedelta(seconds=self.settings.join_timeout_s + JOIN_MARGIN_S)
-        try:
-            failures = dict(enumerate(self._exchange("joined", failure, limit)))
-        except BaseException:
-            if engine is not None:
-                engine.close()
-            raise
+        failures = dict(enumerate(self._exchange("joined", failure, limit)))
         decision = decide_after_join({rank: text for rank, text in failures.items() if text}, offers)
         if not decision.network and engine is not None:
             engine.close()

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import threading
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch._C._distributed_c10d import Store
 from torch.distributed import DistError
 
 from wiresum.gates.rank import EngineInTurns
-from wiresum.torch import extension
 from wiresum.torch.engine import Engine
 from wiresum.torch.report import group_report
 
@@ -25,10 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("wiresum.torch")
 
-TASKS_S = timedelta(seconds=5)
-"""Time for callbacks of collectives to end before the interpreter does: a thread that asks for Python's lock afterwards
-aborts the process.
-"""
 MAX_CLOSED = 1024
 """Closed connections whose counters are kept for `report()`: as many as `Ledger::kMaxLedgers` of `csrc/ledger.h`."""
 
@@ -125,14 +118,10 @@ class Connection:
         self._replay = replay
         replay.start()
 
-    @property
-    def replay(self) -> Replay | None:
-        """Who has the ranks leave the network together, and go back; None if nobody does."""
-        return self._replay
-
     def watch_by(self, watch: Watch) -> None:
-        """Names the watch that tells the other ranks when this one leaves; the watch ends with this."""
+        """Names who notices a dead rank, where no server does; it begins now, and ends with this."""
         self._watch = watch
+        watch.start()
 
     def interface_of(self, engine: Engine) -> object:
         """The capsule of an engine, which lives as long as this, as the backend uses what is in it."""
@@ -167,13 +156,7 @@ class Connection:
     @classmethod
     def counters(cls) -> dict[int, dict[str, Any]]:
         """Engine counters of open and closed connections by ledger."""
-        return cls.closed | {ledger: connection.statistics() for ledger, connection in list(cls.by_ledger.items())}
-
-    @classmethod
-    def forget_all(cls) -> None:
-        """Forgets every connection, in a process that was forked: the engines' threads are the parent's."""
-        for table in (cls.by_job, cls.by_ledger, cls.closed):
-            table.clear()
+        return cls.closed | {ledger: connection.statistics() for ledger, connection in cls.by_ledger.items()}
 
     def _close_books(self) -> None:
         """Replaces this connection by its last counters, so that nothing of it outlives the group."""
@@ -186,7 +169,7 @@ class Connection:
 
     def close(self) -> None:
         """Leaves the job and logs what was summed. Harmless when repeated."""
-        for thread in (self._watch, self._replay):  # the other ranks are told first
+        for thread in (self._replay, self._watch):
             if thread is not None:
                 thread.close()
         with self._closing:
@@ -205,13 +188,8 @@ class Connection:
             logger.info("%s%s", self._beginning, group_report(self._ledger, self._statistics).summary())
 
 
-os.register_at_fork(after_in_child=Connection.forget_all)
-
-
 @atexit.register
 def _close_the_last() -> None:
     """A program may end without destroying its groups; the aggregators should not have to guess."""
     for connection in list(Connection.by_job.values()):
         connection.close()
-    if extension.is_loaded():
-        extension.load().await_tasks(TASKS_S)

@@ -29,7 +29,6 @@ class Offer:
         refused: why the driver of turns has none for the job.
         replays: whether it keeps what it needs to go on over Gloo.
         outlives: whether it goes on without ranks that are lost.
-        open_gloo: whether it permits clear traffic by Gloo in a sealed or proven job.
         seat: which of the plan's workers it is; -1 if nobody has said so, and its rank decides.
     """
 
@@ -47,7 +46,6 @@ class Offer:
     refused: str = ""
     replays: bool = False
     outlives: bool = False
-    open_gloo: bool = False
     seat: int = -1
 
 
@@ -151,10 +149,6 @@ def _differences(offers: Sequence[Offer]) -> WiresumError | None:
     if len(outlives) > 1:
         listing = ", ".join(f"{value} on {names(ranks)}" for value, ranks in outlives.items())
         return SettingError(f"WIRESUM_ON_LOSS differs ({listing}): set it alike on all ranks")
-    open_gloo = _ranks_by(["1" if offer.open_gloo else "0" for offer in offers])
-    if len(open_gloo) > 1:
-        listing = ", ".join(f"{value} on {names(ranks)}" for value, ranks in open_gloo.items())
-        return SettingError(f"WIRESUM_OPEN_GLOO differs ({listing}): set it alike on all ranks")
     return _misplaced([offer.seat for offer in offers])
 
 

@@ -54,11 +54,6 @@ def find() -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def is_loaded() -> bool:
-    """Whether `load` has imported the extension."""
-    return MODULE in sys.modules
-
-
 def load() -> ModuleType:
     """Imports the extension; builds it in the user's cache, once and with a line that says so, where none fits.
 

@@ -9,26 +9,26 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed import ProcessGroupGloo
 
 from wiresum.errors import WiresumError
 from wiresum.plan.choices import lane_bytes
 from wiresum.torch.bootstrap import Meeting
 from wiresum.torch.connection import Claim, Connection
-from wiresum.torch.gloo import GlooGroups, protection_of
-from wiresum.torch.losses import absence, names
+from wiresum.torch.losses import names
 from wiresum.torch.replay import Replay
 from wiresum.torch.seats import Seating
 from wiresum.torch.settings import Settings
 from wiresum.torch.watch import Watch
 
 if TYPE_CHECKING:
-    from torch._C._distributed_c10d import Backend
+    from torch.distributed.distributed_c10d import GroupName
 
     from wiresum.plan.aggregation_plan import AggregationPlan
-    from wiresum.torch._c10d import Stalled, WiresumBackend
+    from wiresum.torch._c10d import WiresumBackend
 
 logger = logging.getLogger("wiresum.torch")
 
@@ -36,8 +36,6 @@ MOST_NAMED = 8
 """Ranks that a line in the log names."""
 LOSS_TOLD_S = 1.0
 """Seconds beyond WIRESUM_DEAD_AFTER for a rank to learn of another one's loss: of heartbeats, and of looking."""
-ABSENCE_TOLD_S = 3.0
-"""Seconds for a rank to learn that another one has left: `kGrace` of `csrc/progress.h`, and the way around a ring."""
 
 
 @dataclass(frozen=True)
@@ -133,16 +131,13 @@ class Formation:
             global_ranks=members.global_ranks or None, seating=seating,
         )  # fmt: skip
         decision, engine = meeting.agree(claim, failure, is_default_group=not members.global_ranks)
-        groups = self._gloo_groups(meeting.plan)
-        if members.rank == 0 and not members.global_ranks:
-            groups.announce()
         if engine is None:
-            return self._unconnected(groups, decision.why_not, partial(self._without, seating))
+            return self._unconnected(decision.why_not, partial(self._without, seating))
         assert meeting.plan is not None  # without one there is no engine
         connection = Connection(members.group, meeting.plan.digest(), engine, claim, members.title)
         try:
             own = Seating(meeting.plan, meeting.seats[members.rank])
-            return self._connected(connection, meeting, groups, partial(self._without, own))
+            return self._connected(connection, meeting, partial(self._without, own))
         except BaseException:
             connection.close()
             raise
@@ -162,47 +157,31 @@ class Formation:
         members = replace(self.members.only(ranks), timeout=timeout, group=group)
         return replace(self, members=members, store=store_of_this_life(store.clone(), members)).form()
 
-    def _unconnected(
-        self, groups: GlooGroups, why_not: str, remake: Callable[[Sequence[int]], WiresumBackend]
-    ) -> WiresumBackend:
+    def _unconnected(self, why_not: str, remake: Callable[[Sequence[int]], WiresumBackend]) -> WiresumBackend:
         """A group without the network is worth a warning, unless another one has it."""
         level = logging.INFO if Connection.by_job else logging.WARNING
         if self.members.rank == 0:
             who = self.members.title or f"group '{self.members.group}'"
             logger.log(level, "%s uses Gloo for everything: %s", who, why_not)
-        gloo = partial(self._gloo, groups)
-        watch = self._watch(groups)
         backend: WiresumBackend = self.tools.native.unconnected(
-            inner=gloo("gloo"),
+            inner=self._gloo("gloo"),
             timeout=self.members.timeout,
             why=why_not,
-            open_gloo=gloo,
-            close=watch.close,
+            open_gloo=self._gloo,
             remake=remake,
             split=self._split,
-            progress=watch.progress,
-            loss_known_after=timedelta(seconds=ABSENCE_TOLD_S),
         )
-        groups.note(backend.ledger)
-        watch.start(partial(_end, backend.lose))
         return backend
 
     def _connected(
-        self,
-        connection: Connection,
-        meeting: Meeting,
-        groups: GlooGroups,
-        remake: Callable[[Sequence[int]], WiresumBackend],
+        self, connection: Connection, meeting: Meeting, remake: Callable[[Sequence[int]], WiresumBackend]
     ) -> WiresumBackend:
         assert meeting.plan is not None  # without one there is no connection
-        gloo = partial(self._gloo, groups)
         settings, job = self.tools.settings, meeting.plan.job
         tells_losses = meeting.replays and settings.dead_after_s > 0
-        watch = self._watch(groups)
-        connection.watch_by(watch)
         backend: WiresumBackend = self.tools.native.connected(
-            inner=gloo("gloo"),
-            fallback=gloo("not_finite"),
+            inner=self._gloo("gloo"),
+            fallback=self._gloo("not_finite"),
             timeout=self.members.timeout,
             engine=connection.abi,
             min_elements=settings.min_elements,
@@ -210,62 +189,46 @@ class Formation:
             narrow_lane_bytes=lane_bytes(job.lanes, element_bytes=2),
             # What a job may have to do again elsewhere is sums alone.
             copies=any(stream.is_exchange for stream in meeting.plan.streams) and not connection.may_leave,
-            open_gloo=gloo,
+            open_gloo=self._gloo,
             close=connection.close,
-            afterwards=gloo("afterwards") if connection.may_leave or meeting.replays else None,
+            afterwards=self._gloo("afterwards") if connection.may_leave or meeting.replays else None,
             replay_bytes=settings.replay_bytes if meeting.replays else None,
             remake=remake,
             split=self._split,
-            progress=watch.progress,
-            loss_known_after=timedelta(
-                seconds=max(ABSENCE_TOLD_S, settings.dead_after_s + LOSS_TOLD_S if tells_losses else 0)
-            ),
+            loss_known_after=timedelta(seconds=settings.dead_after_s + LOSS_TOLD_S if tells_losses else 0),
         )
-        groups.note(backend.ledger)
         connection.keep_books(backend.ledger)
         connection.follow(backend.leave)
         if meeting.replays:
             assert backend.crossing is not None  # it has a group for afterwards
-            connection.replay_by(Replay(self.store, meeting, connection, backend.crossing, groups))
-        watch.start(partial(_end_or_go_on, backend.lose, connection, meeting))
+            connection.replay_by(Replay(self.store, meeting, connection, backend.crossing))
+        if settings.dead_after_s > 0 and self._is_unwatched(meeting.plan):
+            tell = partial(_lose, backend.lose, connection, meeting)
+            connection.watch_by(Watch(self._gloo("watch"), tell, self.tools.native.abort))
         return backend
 
-    def _watch(self, groups: GlooGroups) -> Watch:
-        native, misses_the_silent = self.tools.native, self.tools.settings.dead_after_s > 0
-        return Watch(self._gloo(groups, "watch"), native.Progress(), native.abort, misses_the_silent=misses_the_silent)
+    def _is_unwatched(self, plan: AggregationPlan) -> bool:
+        """Whether no server watches ranks, and there are others to be watched."""
+        by_nobody = plan.fabric is not None or self.tools.settings.turns is not None
+        return by_nobody and self.members.size > 1
 
-    def _gloo_groups(self, plan: AggregationPlan | None) -> GlooGroups:
-        tools = self.tools
-        return GlooGroups(tools.native, self.members.group, plan, protection_of(plan, tools.settings))
-
-    def _gloo(self, groups: GlooGroups, prefix: str) -> Backend:
-        """A Gloo group as PyTorch itself would make it, with keys if the job asks for them."""
+    def _gloo(self, prefix: str) -> ProcessGroupGloo:
+        """A Gloo group as PyTorch itself would make it."""
         members = self.members
-        ranks, store = members.global_ranks or range(members.size), PrefixStore(prefix, self.store)
-        return groups.make(
-            store, members.rank, ranks, members.timeout, prefix=prefix, lists_ranks=bool(members.global_ranks)
-        )
+        store = PrefixStore(prefix, self.store)
+        gloo = ProcessGroupGloo(store, members.rank, members.size, timeout=members.timeout)
+        gloo.options.global_ranks_in_group = members.global_ranks
+        gloo.options.group_name = cast("GroupName", members.group)
+        return gloo
 
 
-def _end(lose: Callable[[str], None], stalled: Stalled) -> bool:
-    """Ends what Gloo has of a group that ranks have left."""
-    lose(absence(stalled, lambda _rank: ""))
-    return False
-
-
-def _end_or_go_on(lose: Callable[[str], None], connection: Connection, meeting: Meeting, stalled: Stalled) -> bool:
-    """Ends the job that ranks have left, or has the others go on; returns whether they do."""
+def _lose(lose: Callable[[str], None], connection: Connection, meeting: Meeting, rank: int) -> None:
+    """Ends the job of a rank that is dead."""
     assert meeting.plan is not None  # there is a connection
-    workers, seats = meeting.plan.workers, meeting.seats
-    why = absence(stalled, lambda rank: workers[seats[rank]].name)
-    if meeting.outlives and connection.replay is not None:
-        connection.replay.miss(stalled.ranks, why)
-        return True
+    worker = meeting.plan.workers[meeting.seats[rank]]
+    why = f"worker {worker.name} (rank {rank}) is lost: its process has ended; look at its output"
     lose(why)
     connection.engine.stop(why)
-    if connection.replay is not None:
-        connection.replay.close()  # the ranks cannot come back to the network without those that have left
-    return False
 
 
 def store_of_this_life(store: Store, members: Members) -> Store:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from wiresum.errors import (
@@ -29,10 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("wiresum.torch")
 
-_inherited: dict[str, Any] = {}
-"""The default group of the parent, in a process that was forked."""
-os.register_at_fork(after_in_child=lambda: _inherited.update(default=dist.group.WORLD))
-
 
 def create(options: Any, _backend_options: object | None = None) -> Backend:
     """Makes the backend of a group.
@@ -46,8 +40,6 @@ def create(options: Any, _backend_options: object | None = None) -> Backend:
             joined. Every rank raises it, with the ranks that are to blame in the message.
     """
     tools, failure = prepare()
-    if failure is None:
-        _check_process(tools, options)
     if _is_first_of_all(options):
         for sentence in misspelt():
             _tell_once(sentence)
@@ -72,18 +64,6 @@ def prepare() -> tuple[Tools, WiresumError | None]:
     return Tools(native, settings), None
 
 
-def _check_process(tools: Tools, options: Any) -> None:
-    """Refuses a part of a default group that a forked process has inherited, and notes the rank otherwise.
-
-    Raises:
-        CollectiveError: the default group is that of the parent.
-    """
-    default = dist.group.WORLD
-    if default is not None and default is _inherited.get("default"):
-        tools.native.check_process("new_group")
-    tools.native.note_rank(_global_rank(options))
-
-
 def _store_of_all_groups(options: Any) -> Store:
     """The store that all of `new_group()` share: PyTorch adds a prefix for the group and one for the device."""
     store: Store = options.store
@@ -95,13 +75,9 @@ def _store_of_all_groups(options: Any) -> Store:
 
 def _is_first_of_all(options: Any) -> bool:
     """Whether this is rank 0 of the whole job; PyTorch lists no ranks for the group of all."""
-    return _global_rank(options) == 0
-
-
-def _global_rank(options: Any) -> int:
     ranks: list[int] = options.global_ranks_in_group
     rank: int = ranks[options.group_rank] if ranks else options.group_rank
-    return rank
+    return rank == 0
 
 
 @cache

@@ -6,22 +6,16 @@ The argument is that of ADR 121. Ranks and the size of a group stay what they we
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed import ProcessGroupGloo
 
 from wiresum.errors import SettingError
 from wiresum.plan.aggregation_plan import AggregationPlan
-from wiresum.torch.gloo import GlooGroups
 from wiresum.torch.settings import Settings
-
-if TYPE_CHECKING:
-    from torch._C._distributed_c10d import Backend
-
-    from wiresum.torch._c10d import Stalled
 
 MOST_RANKS = 256
 """Ranks that nodes can be told of, `Absent::MOST_RANKS` of `crates/wire/src/control.rs`."""
@@ -65,22 +59,6 @@ def names(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
-def absence(stalled: Stalled, name_of: Callable[[int], str]) -> str:
-    """Describe which ranks have left, and what waits for them.
-
-    Args:
-        stalled: what waits.
-        name_of: the name of a rank's worker in the plan; empty without a plan.
-    """
-    what = stalled.collective if stalled.is_message else f"collective {stalled.number} ({stalled.collective})"
-    how = "the program has ended or destroyed the group" if stalled.was_told else "the process has ended without a word"
-    workers = [f"worker {name} (rank {rank})" for rank in stalled.ranks if (name := name_of(rank))]
-    return (
-        f"{names(stalled.ranks)} left the job before {what}: {how}; look at the output of "
-        f"{', '.join(workers) or names(stalled.ranks)}"
-    )
-
-
 @dataclass(frozen=True)
 class Departure:
     """Why all ranks leave the network, and who is lost.
@@ -105,12 +83,11 @@ class Departure:
 
 
 def groups_of(
-    gloo: GlooGroups, ranks: Sequence[int], rank: int, store: Store, *, connect: timedelta, timeout: timedelta
-) -> dict[str, Backend]:
+    ranks: Sequence[int], rank: int, store: Store, connect: timedelta, timeout: timedelta
+) -> dict[str, ProcessGroupGloo]:
     """Groups of Gloo of those who are left, in which their places are their ranks.
 
     Args:
-        gloo: makes the groups.
         ranks: who is left, in order.
         rank: this one.
         store: where they meet, for this purpose alone.
@@ -120,10 +97,8 @@ def groups_of(
     Raises:
         RuntimeError: somebody did not come.
     """
-    place = ranks.index(rank)
-    return {
-        name: gloo.make(
-            PrefixStore(name, store), place, ranks, timeout, prefix=f"left/{name}", connect=connect, lists_ranks=False
-        )
-        for name in GROUPS
-    }
+    made = {}
+    for name in GROUPS:
+        made[name] = ProcessGroupGloo(PrefixStore(name, store), ranks.index(rank), len(ranks), timeout=connect)
+        made[name]._set_default_timeout(timeout)
+    return made

@@ -12,7 +12,7 @@ from torch._C._distributed_c10d import GradBucket
 
 import torch
 from wiresum.errors import WiresumError
-from wiresum.torch import explain, extension
+from wiresum.torch import explain
 from wiresum.torch.connection import Connection
 from wiresum.torch.reason import Reason
 
@@ -43,8 +43,6 @@ def await_children(k: int) -> None:
 def _connection() -> Connection:
     connection = Connection.first()
     if connection is None:
-        if extension.is_loaded():
-            extension.load().check_process("participation")
         raise WiresumError(
             "this process sums nothing in the network; call this after init_process_group('wiresum') has connected it"
         )

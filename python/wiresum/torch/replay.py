@@ -11,7 +11,6 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from wiresum.torch.bootstrap import Meeting
     from wiresum.torch.connection import Connection
     from wiresum.torch.engine import Engine
-    from wiresum.torch.gloo import GlooGroups
 
 logger = logging.getLogger("wiresum.torch")
 
@@ -57,15 +55,12 @@ class Replay:
         ranks: those that are not lost, in order.
     """
 
-    def __init__(
-        self, store: Store, meeting: Meeting, connection: Connection, crossing: Crossing, gloo: GlooGroups
-    ) -> None:
-        self._store, self._gloo = store, gloo
+    def __init__(self, store: Store, meeting: Meeting, connection: Connection, crossing: Crossing) -> None:
+        self._store = store
         self._meeting, self._connection, self._crossing = meeting, connection, crossing
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="wiresum-replay", daemon=True)
         self.left = self.returned = self._life = 0
-        self._missed: dict[int, str] = {}
         self.ranks = list(range(meeting.size))
 
     @property
@@ -82,10 +77,6 @@ class Replay:
     def _leads(self) -> bool:
         """Whether this rank does what one of them has to do for all."""
         return self._meeting.rank == self.ranks[0]
-
-    def miss(self, ranks: Sequence[int], why: str) -> None:
-        """Has the others go on without ranks that have left."""
-        self._missed |= dict.fromkeys(ranks, why)
 
     def start(self) -> None:
         """Begins to look."""
@@ -145,10 +136,7 @@ class Replay:
         """What the first rank has said that has lost its node, or another rank; None while none has."""
         engine, rank = self._connection.engine, self._meeting.rank
         own = None
-        missed = tuple(sorted(rank for rank in self._missed if rank in self.ranks))
-        if missed:
-            own = Departure(self._missed[missed[0]], missed)
-        elif self._meeting.outlives and (lost := engine.lost()) is not None:
+        if self._meeting.outlives and (lost := engine.lost()) is not None:
             own = Departure(lost[1], (lost[0],))
         elif (gone := engine.gone()) is not None:
             own = Departure(f"rank {rank}: {gone}")
@@ -167,10 +155,7 @@ class Replay:
             left = f"{len(self.ranks)} of {self._meeting.size} ranks"
             self._tell(logging.WARNING, "%s go on without %s (%s)", left, names(self._lost), departure.why)
         else:
-            by_gloo = f"Gloo ({self._gloo.protection})" if self._gloo.protection else "Gloo"
-            self._tell(
-                logging.WARNING, "all ranks go over to %s until the network is back (%s)", by_gloo, departure.why
-            )
+            self._tell(logging.WARNING, "all ranks go over to Gloo until the network is back (%s)", departure.why)
 
     def _go_on_without(self, departure: Departure) -> None:
         """Has those who are left meet, in groups of their own.
@@ -184,8 +169,8 @@ class Replay:
         store = PrefixStore(self._key("groups"), self._store)
         limit, timeout = timedelta(seconds=HOLD_S), self._meeting.arrival_timeout
         try:
-            groups = groups_of(self._gloo, self.ranks, self._meeting.rank, store, connect=limit, timeout=timeout)
-        except (RuntimeError, JoinError) as error:
+            groups = groups_of(self.ranks, self._meeting.rank, store, limit, timeout)
+        except RuntimeError as error:
             raise _UnfitError(
                 f"{names(self.ranks)} could not go on without {names(self._lost)}, as one of them did not come within "
                 f"{HOLD_S:g} s ({error}): look at their output"

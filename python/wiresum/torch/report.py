@@ -20,8 +20,6 @@ WORTH_TELLING = 0.1
 """Bytes of copies through Gloo over bytes of sums in the network: what DDP sends once, at its start, is far below."""
 FEW_BYTES = 1_000_000
 """Copies that nobody waits for, as those of objects."""
-gloo_protections: dict[int, str] = {}
-"""How Gloo carries the collectives of a group whose job is sealed or proven, by the number of its ledger."""
 RETRANSMITTED = "repetitions"
 """The engine's counter of packets that it had to send again."""
 
@@ -87,7 +85,6 @@ class GroupReport:
         rows: its collectives.
         errors: the first messages of collectives that failed.
         engine: the engine's statistics; empty without a network.
-        gloo: how Gloo carries what the network does not, if the job is sealed or proven; else empty.
     """
 
     name: str
@@ -97,17 +94,11 @@ class GroupReport:
     rows: Sequence[Row]
     errors: Sequence[str] = ()
     engine: Mapping[str, Any] = field(default_factory=dict)
-    gloo: str = ""
 
     @property
-    def reductions(self) -> int:
-        """Number of reductions, wherever they were summed."""
+    def sums(self) -> int:
+        """Collectives of the kinds that the network sums, wherever they were summed."""
         return sum(row.collectives for row in self.rows if row.is_sum)
-
-    @property
-    def other_collectives(self) -> int:
-        """Number of collectives that reduce nothing, such as broadcasts and barriers."""
-        return sum(row.collectives for row in self.rows) - self.reductions
 
     @property
     def summed(self) -> int:
@@ -160,22 +151,16 @@ class GroupReport:
 
     def summary(self) -> str:
         """One line, as it is logged at the end of a run."""
-        parts = [f"summed in the network: {self.summed} of {self.reductions} reductions, {_bytes(self.bytes_summed)}"]
+        parts = [f"summed in the network: {self.summed} of {self.sums} collectives, {_bytes(self.bytes_summed)}"]
         if self.copied:
-            copied = f"{self.copied} of {self.other_collectives} other collectives, {_bytes(self.bytes_copied)}"
-            parts.append(f"copied by the network: {copied}")
-        elif self.other_collectives:
-            parts.append(f"other collectives: {self.other_collectives}")
+            parts.append(f"copied by it: {self.copied} collectives, {_bytes(self.bytes_copied)}")
         mean = self.ranks_per_sum
         if mean is not None and (mean < self.size or self.missed):
             parts.append(f"{mean:.3g} of {self.size} ranks in the mean sum, this one not in {self.missed}")
         if self.no_network:
             parts.append(f"not connected: {self.no_network}")
         if delegated := self.delegated():
-            counts = ", ".join(f"{count} {reason}" for reason, count in delegated.items())
-            parts.append(f"reductions elsewhere: {counts}")
-        if self.gloo:
-            parts.append(f"collectives outside the network: by Gloo, {self.gloo}")
+            parts.append("others: " + ", ".join(f"{count} {reason}" for reason, count in delegated.items()))
         if hint := self._hint():
             parts.append(hint)
         if RETRANSMITTED in self.engine:
@@ -210,14 +195,9 @@ class Report:
     groups: Sequence[GroupReport]
 
     @property
-    def reductions(self) -> int:
-        """Number of reductions of all groups, wherever they were summed."""
-        return sum(group.reductions for group in self.groups)
-
-    @property
-    def other_collectives(self) -> int:
-        """Number of collectives of all groups that reduce nothing."""
-        return sum(group.other_collectives for group in self.groups)
+    def sums(self) -> int:
+        """Collectives of all groups, of the kinds that the network sums."""
+        return sum(group.sums for group in self.groups)
 
     @property
     def summed(self) -> int:
@@ -245,8 +225,7 @@ class Report:
 def group_report(ledger: Ledger, engine: Mapping[str, Any]) -> GroupReport:
     """The report of one group, from the C++ side's counters."""
     rows = [Row(name, kind, op, Reason(reason), *counts) for name, kind, op, reason, *counts in ledger.rows()]
-    gloo = gloo_protections.get(ledger.id, "")
-    return GroupReport(ledger.group, ledger.rank, ledger.size, ledger.no_network, rows, ledger.errors, engine, gloo)
+    return GroupReport(ledger.group, ledger.rank, ledger.size, ledger.no_network, rows, ledger.errors, engine)
 
 
 def _bytes(count: float) -> str:

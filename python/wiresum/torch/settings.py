@@ -72,7 +72,6 @@ class Settings:
     sparse_job: Path | None = None
     require: bool = False
     fall_back: bool = False
-    open_gloo: bool = False
     log: str = "info"
 
     @classmethod
@@ -210,8 +209,7 @@ SETTINGS: tuple[Setting, ...] = (
         "WIRESUM_DEAD_AFTER", "dead_after_s", "`0` or a number of seconds from 0.5 to 3600",
         f"{DEFAULT_DEAD_AFTER_S:g}",
         "How long nothing may be heard of this rank's process before all others end the job with `WorkerLostError`; "
-        "`0`: only timeouts tell, and ranks that say they leave. The end of a process is noticed after a second. Where "
-        "switches sum, and in turns, silence is not noticed.",
+        "`0`: only timeouts tell. Where switches sum, and in turns, its end is noticed at once, and silence is not.",
         _dead_after,
     ),
     Setting(
@@ -250,11 +248,6 @@ SETTINGS: tuple[Setting, ...] = (
         "`gloo`: if aggregators cannot be joined, or a job gets no turn or no more light, all ranks go on with Gloo "
         "alone, and warn.",
         lambda text: _one_of("gloo", "none")(text) == "gloo",
-    ),
-    Setting(
-        "WIRESUM_OPEN_GLOO", "open_gloo", "`0` or `1`", "0",
-        "`1`: in a sealed or proven job, Gloo carries collectives outside the network in the clear. Others on the "
-        "network can then read and change them. Must be the same on every rank.", _switch,
     ),
     Setting(
         "WIRESUM_LOG", "log", "`debug`, `info`, `warning`, `error` or `off`", "info",

@@ -61,9 +61,6 @@ pub enum JoinError {
     /// The process has no thread or descriptor left.
     #[error("cannot start the engine's thread: {0}")]
     Start(#[source] std::io::Error),
-    /// The caller has given up.
-    #[error("joining was interrupted")]
-    Interrupted,
     /// No node, or a refusal.
     #[error("{failure}{remark}")]
     Protocol {

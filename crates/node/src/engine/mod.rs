@@ -21,8 +21,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use wiresum_codec::{Element, ElementType, Operation};
@@ -35,7 +34,7 @@ use crate::aside::Aside;
 use crate::clock::Clock;
 use crate::exact::{Exact, ExactOperation, ExactType};
 use crate::tensor::{Elements, Encoding, Excess, Formats};
-use channel::{Channel, Command, Orders, Submission, WhenJoined};
+use channel::{Channel, Command, Orders, Submission};
 use checks::{check_absent, check_members};
 use completion::Completion;
 pub use completion::{Done, Outcome};
@@ -48,9 +47,6 @@ use whole::Whole;
 
 /// Time to join if the caller does not say: enough for a cluster's slowest host to start.
 pub const DEFAULT_JOIN_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Time between two looks whether joining is to be given up.
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What [`Engine::join`] can be told beyond the plan.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +73,6 @@ pub struct Options {
     pub members: Option<Members>,
     /// A lost worker ends no collective: see [`Engine::lost`] and [`Session::outlive_workers`].
     pub outlives_workers: bool,
-    /// Says that [`Engine::join`] is to be given up, as after Ctrl-C.
-    pub is_given_up: fn() -> bool,
 }
 
 impl Default for Options {
@@ -95,7 +89,6 @@ impl Default for Options {
             absent: Absent::default(),
             members: None,
             outlives_workers: false,
-            is_given_up: || false,
         }
     }
 }
@@ -172,8 +165,10 @@ impl Engine {
             largest_share,
             has_all: options.absent.is_empty(),
         };
+        // The protocol bounds the wait; a thread that dies drops the sender.
+        let stopped = |_| JoinError::Start(std::io::Error::other("the engine's thread ended"));
         if options.shut_for.is_none() {
-            joined.iter().try_for_each(|joined| welcomed(joined, options.is_given_up))?;
+            joined.iter().try_for_each(|joined| joined.recv().map_err(stopped)?)?;
         }
         Ok(engine)
     }
@@ -512,20 +507,6 @@ fn wait(
         let _ = ended.send(outcome);
     }))?;
     when_ended.recv().unwrap_or(Err(CollectiveError::Closed))
-}
-
-/// Waits until every parent has welcomed a thread. The protocol bounds the wait, and a thread that dies drops the sender.
-fn welcomed(joined: &WhenJoined, is_given_up: fn() -> bool) -> Result<(), JoinError> {
-    loop {
-        match joined.recv_timeout(CHECK_INTERVAL) {
-            Ok(outcome) => return outcome,
-            Err(RecvTimeoutError::Timeout) if is_given_up() => return Err(JoinError::Interrupted),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(JoinError::Start(std::io::Error::other("the engine's thread ended")));
-            }
-        }
-    }
 }
 
 /// How values become lanes, if the worker may join as the caller wants it to.

@@ -101,7 +101,12 @@ impl Node {
     /// How much they need, or why one node cannot serve them all.
     pub fn require_memory(plans: &[Plan], id: NodeId, limits: Limits) -> Result<(), String> {
         let Some(most) = limits.memory_bytes else { return Ok(()) };
-        let needed = Self::memory_for(plans, id)?;
+        let (of_switches, of_servers): (Vec<Plan>, Vec<Plan>) =
+            plans.iter().cloned().partition(|plan| plan.fabric.is_some());
+        let of_servers: u64 = of_servers.iter().map(|plan| Aggregator::bytes_for(plan, id)).sum();
+        let of_switches =
+            Station::bytes_for(&of_switches, id).map_err(|error| error.to_string())?;
+        let needed = of_servers + of_switches;
         let refusal = || {
             format!(
                 "the plans together need {needed} bytes of memory here, and this daemon has {most}: plan with fewer slots, \
@@ -109,19 +114,6 @@ impl Node {
             )
         };
         if needed <= most { Ok(()) } else { Err(refusal()) }
-    }
-
-    /// Bytes that the slots of some plans take.
-    ///
-    /// # Errors
-    /// Why one node cannot serve them all.
-    pub fn memory_for(plans: &[Plan], id: NodeId) -> Result<u64, String> {
-        let (of_switches, of_servers): (Vec<Plan>, Vec<Plan>) =
-            plans.iter().cloned().partition(|plan| plan.fabric.is_some());
-        let of_servers: u64 = of_servers.iter().map(|plan| Aggregator::bytes_for(plan, id)).sum();
-        let of_switches =
-            Station::bytes_for(&of_switches, id).map_err(|error| error.to_string())?;
-        Ok(of_servers + of_switches)
     }
 
     /// Goes on with the quotas of another process, within limits of one's own.

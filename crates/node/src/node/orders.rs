@@ -9,7 +9,7 @@ use wiresum_sparse::live::Job;
 use wiresum_wire::JobId;
 
 use super::{JobReport, Node, StreamReport};
-use crate::service::{JobQuota, Limits, Load, Orders, Request, VERSION, require_room};
+use crate::service::{JobQuota, Limits, Load, Orders, Request, VERSION};
 use crate::takeover::{Failed, Successor, Upgrade};
 use crate::tensor::Formats;
 
@@ -132,7 +132,6 @@ impl Node {
         self.require_new(job)?;
         let needed = self.plane.memory_for(held)?;
         self.admit(job, needed, quota)?;
-        self.require_room(job, needed)?;
         self.plane.add(held)?;
         self.bound_new(job, quota)?;
         Ok(needed)
@@ -155,7 +154,6 @@ impl Node {
         let named = |problem: String| format!("job {id}: {problem}");
         let needed = self.plane.memory_for_tables(job).map_err(named)?;
         self.admit(id, needed, quota)?;
-        self.require_room(id, needed)?;
         self.plane.add_tables(job).map_err(named)?;
         self.bound_new(id, quota)?;
         Ok(json!({ "job": id.0, "memory_bytes": needed }))
@@ -173,14 +171,6 @@ impl Node {
     fn admit(&self, job: JobId, needed: u64, quota: JobQuota) -> Result<(), String> {
         let admitted = self.limits.admit(self.load(), needed, quota);
         admitted.map_err(|refusal| format!("job {job}: {refusal}"))
-    }
-
-    /// Whether the memory of a job can be had, where it is this process's and not the kernel's.
-    fn require_room(&self, job: JobId, needed: u64) -> Result<(), String> {
-        if self.plane.engine() == "xdp" {
-            return Ok(());
-        }
-        require_room(needed).map_err(|problem| format!("job {job}: {problem}"))
     }
 
     /// Bounds a job that was added, or serves it no more.

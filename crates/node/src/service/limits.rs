@@ -4,7 +4,7 @@ use std::fs;
 
 use thiserror::Error;
 
-use super::{JobQuota, cgroup};
+use super::JobQuota;
 
 /// Jobs of one daemon, as many as one XDP program holds.
 pub const MAX_JOBS: usize = 16;
@@ -24,38 +24,13 @@ pub struct Limits {
 /// host's other programs, and for what a daemon keeps beside slots.
 const MEMORY_SHARE: f64 = 0.75;
 
-/// What slots may take by default: a share of what the host and the control groups of this process have left, whichever is
-/// less; no bound if the kernel does not say. All that is promised to jobs counts against it, touched or not.
+/// What slots may take by default: a share of what the kernel calls available; no bound where it does not say.
 #[must_use]
 pub fn usual_memory() -> Option<u64> {
-    let left = available().into_iter().chain(cgroup::memory_left()).min()?;
-    Some((left as f64 * MEMORY_SHARE) as u64)
-}
-
-/// Bytes that the kernel calls available on this host.
-fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
-}
-
-/// What a process needs besides the memory of jobs: stacks of threads, packets under way, documents.
-const BESIDES: u64 = 32 << 20;
-
-/// Whether this process can be given so many bytes: a limit on its addresses (`ulimit -v`) would end it in the midst of
-/// taking them.
-///
-/// # Errors
-/// How many bytes are needed, and what to do.
-pub fn require_room(bytes: u64) -> Result<(), String> {
-    let needed = usize::try_from(bytes.saturating_add(BESIDES)).unwrap_or(usize::MAX);
-    Vec::<u8>::new().try_reserve_exact(needed).map_err(|_| {
-        format!(
-            "{bytes} bytes of memory are needed here, and the system does not give this process so much (`ulimit -v` says \
-             its limit): plan with fewer slots or rows, or raise the limit"
-        )
-    })
+    Some((kilobytes as f64 * 1024.0 * MEMORY_SHARE) as u64)
 }
 
 impl Default for Limits {

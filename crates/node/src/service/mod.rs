@@ -4,7 +4,6 @@
 //! batches of datagrams: so no client, however slow, makes a datagram wait, and nothing of the server needs a lock.
 //! `docs/operating.md` describes the protocol.
 
-mod cgroup;
 mod limits;
 mod listener;
 mod metrics;
@@ -13,13 +12,11 @@ mod peer;
 mod quantity;
 mod reception;
 mod request;
-mod unique;
 
-use std::fs::{self, File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +27,7 @@ use serde_json::Value;
 use crate::takeover::Successor;
 use listener::{ControlSocket, MetricsEndpoint};
 
-pub use limits::{Limits, Load, MAX_JOBS, Refusal, require_room, usual_memory};
+pub use limits::{Limits, Load, MAX_JOBS, Refusal, usual_memory};
 pub use metrics::exposition;
 pub use notify::notify_ready;
 pub use quantity::{parse_rate, parse_size};
@@ -60,52 +57,18 @@ pub fn reason(error: &io::Error) -> String {
 /// reading of a device at once.
 const MAX_DOCUMENT: u64 = 64 << 20;
 
-/// What some editors put before a text.
-const BYTE_ORDER_MARK: char = '\u{feff}';
-
-/// The text of a regular file of at most [`MAX_DOCUMENT`] bytes. If it is JSON, each object has its keys once.
+/// The text of a file of at most [`MAX_DOCUMENT`] bytes.
 ///
 /// # Errors
-/// Why it cannot be read, that it is too large or not a regular file, or which key it has twice.
+/// Why it cannot be read, or that it is too large.
 pub fn read_document(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    let len = open_regular(path)?.take(MAX_DOCUMENT + 1).read_to_string(&mut text)? as u64;
+    let len = File::open(path)?.take(MAX_DOCUMENT + 1).read_to_string(&mut text)? as u64;
     if len > MAX_DOCUMENT {
         let problem = format!("has more than {} MiB", MAX_DOCUMENT >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
     }
-    let text = text.strip_prefix(BYTE_ORDER_MARK).map(str::to_owned).unwrap_or(text);
-    let unique = unique::require_unique_keys(&text);
-    unique.map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
     Ok(text)
-}
-
-/// Opens a regular file, and never waits: a FIFO blocks who opens it, and a device may act on it.
-///
-/// # Errors
-/// Why it cannot be opened, or [`io::ErrorKind::InvalidInput`] with the kind of the file.
-pub fn open_regular(path: &Path) -> io::Result<File> {
-    require_regular(&fs::metadata(path)?)?;
-    let file = File::options().read(true).custom_flags(NONBLOCK).open(path)?;
-    // Another file may have taken the place of the first one.
-    require_regular(&file.metadata()?)?;
-    Ok(file)
-}
-
-/// Flag of `open` with which nothing waits for a writer.
-const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-
-fn require_regular(metadata: &Metadata) -> io::Result<()> {
-    let kind = metadata.file_type();
-    let name = match () {
-        () if kind.is_file() => return Ok(()),
-        () if kind.is_dir() => "a directory",
-        () if kind.is_fifo() => "a FIFO",
-        () if kind.is_socket() => "a socket",
-        () => "a device",
-    };
-    let problem = format!("is {name}, not a regular file");
-    Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 
 /// A request on its way to the server's thread.

@@ -9,7 +9,6 @@ use wiresum_protocol::{Plan, Quota};
 use wiresum_sparse::live::Job;
 
 use super::VERSION;
-use super::unique::require_unique_keys;
 use crate::takeover::Versions;
 
 /// What a client wants.
@@ -106,7 +105,6 @@ impl Request {
     pub fn parse(line: &str) -> Result<Self, String> {
         let mut value: Value =
             serde_json::from_str(line).map_err(|error| format!("not JSON: {error}"))?;
-        require_unique_keys(line)?;
         let version = value.as_object_mut().and_then(|fields| fields.remove("version"));
         if version != Some(VERSION.into()) {
             return Err(format!(
@@ -141,14 +139,6 @@ mod tests {
             (r#"{"version":1,"request":"quota","job":1,"quota":{"speed":1}}"#, "speed"),
             (r#"{"version":1,"request":"status","x":1}"#, "x"),
             (r#"{"version":1,"request":"upgrade","dry_run":true}"#, "dry_run"),
-            (
-                r#"{"version":1,"request":"status","request":"remove","job":1}"#,
-                "`request` is given twice",
-            ),
-            (
-                r#"{"version":1,"request":"quota","job":1,"quota":{},"job":2}"#,
-                "`job` is given twice",
-            ),
         ] {
             let error = Request::parse(line).expect_err(line);
             assert!(error.contains(reason), "{line}: {error}");

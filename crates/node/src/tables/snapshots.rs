@@ -1,14 +1,12 @@
 //! Snapshots of a server's tables as files: written in pieces between two batches of packets, and whole or not there.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use wiresum_sparse::live::Host;
 use wiresum_wire::JobId;
-
-use crate::service::open_regular;
 
 /// Time between the beginnings of two snapshots, unless the command line says otherwise: workers keep what they send for
 /// so long.
@@ -60,10 +58,9 @@ impl Snapshots {
     /// # Errors
     /// Why they cannot be read.
     pub fn last(&self) -> io::Result<Option<Vec<u8>>> {
-        let mut snapshot = Vec::new();
-        match open_regular(&self.path).and_then(|mut file| file.read_to_end(&mut snapshot)) {
+        match fs::read(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            read => read.map(|_| Some(snapshot)),
+            read => read.map(Some),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use wiresum_keys::{SeatKey, ValueHashes, is_authentic};
+use wiresum_keys::{SeatKey, ValueHash, is_authentic};
 use wiresum_wire::control::KeyAge;
 use wiresum_wire::{
     Contributor, Flags, FragmentId, Header, Kind, LaneType, NodeId, Packet, SubModelId,
@@ -98,7 +98,7 @@ pub(super) struct Place {
     /// By contributor: the keys by which they prove that they are who they say.
     pub keys: Vec<Option<SeatKey>>,
     /// What values are hashed by, where they are proven.
-    pub hash: Option<ValueHashes>,
+    pub hash: Option<ValueHash>,
     /// Children call from ports that change, as over TCP, where a new connection begins with the last hello again.
     pub is_called: bool,
     pub policy: &'static dyn SlotPolicy,
@@ -122,7 +122,7 @@ impl Place {
             fan_in: sub_model.fan_in(node) as u8,
             parent: parent(plan, sub_model, node),
             keys: seat_keys(plan, sub_model, node),
-            hash: plan.value_hashes(),
+            hash: plan.value_hash(),
             is_called: plan.is_over_tcp(),
             policy: policy::of(sub_model.policy),
             slots: SlotMemory::new(sub_model.slots(), plan.payload_len()),

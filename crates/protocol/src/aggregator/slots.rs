@@ -65,13 +65,6 @@ impl Entry {
         }
     }
 
-    /// The position that the entry is of, and the first contributor to it, if it is later than this one.
-    pub fn later_than(&self, epoch: u32, position: FragmentId) -> Option<(u32, Contributor)> {
-        let is_later = self.distance(epoch, position)? < 0 && self.contributors != 0;
-        let first = Contributor(self.contributors.trailing_zeros() as u8);
-        is_later.then_some((self.position, first))
-    }
-
     /// Whether a packet is about the same collective, in the same format, as the entry.
     pub fn agrees_with(&self, header: &Header) -> bool {
         self.round == header.round.get()

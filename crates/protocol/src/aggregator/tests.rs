@@ -474,7 +474,7 @@ fn a_status_of_an_inner_node_tells_complete_from_final() {
 }
 
 #[test]
-fn a_status_names_the_later_position_that_an_entry_holds() {
+fn a_status_says_nothing_of_a_position_whose_entry_another_has() {
     let mut bench = Bench::joined(0);
     bench.contribute(0, 2 * SLOTS, 1);
     let outcome = bench.probe(0, 0);
@@ -482,11 +482,6 @@ fn a_status_names_the_later_position_that_an_entry_holds() {
     assert_eq!(word(&payload, status::HELD_WORD), 1 << (2 * SLOTS));
     assert_eq!(word(&payload, status::STATE_WORD), EntryState::Empty as u32);
     assert_eq!(double_word(&payload, status::CONTRIBUTORS_WORD), 0);
-    assert_eq!(word(&payload, status::LATER_POSITION_WORD), 2 * SLOTS);
-    assert_eq!(word(&payload, status::LATER_CONTRIBUTOR_WORD), 1);
-    let outcome = bench.probe(0, 4 * SLOTS);
-    let (_, payload) = bench.reply(outcome);
-    assert_eq!(word(&payload, status::LATER_CONTRIBUTOR_WORD), 0, "that is an earlier one");
 }
 
 #[test]

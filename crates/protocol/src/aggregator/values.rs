@@ -187,10 +187,7 @@ impl Place {
         set_word(head, status::STATE_WORD, state as u32);
         set_word(head, status::CONTRIBUTORS_WORD, (contributors >> 32) as u32);
         set_word(head, status::CONTRIBUTORS_WORD + 1, contributors as u32);
-        let later = entry.later_than(epoch, first);
-        let (position, contributor) = later.map_or((0, 0), |(at, by)| (at, 1 + u32::from(by.0)));
-        set_word(head, status::LATER_POSITION_WORD, position);
-        set_word(head, status::LATER_CONTRIBUTOR_WORD, contributor);
+        head[4 * (status::ECHO_WORD + 1)..].fill(0);
         for word in 0..GROUP_FRAGMENTS / 32 {
             let child = Contributor(arrival.header.contributor);
             let (held, complete, last) = self.describe(epoch, first.plus(32 * word as u32), child);

@@ -1,7 +1,7 @@
 //! What a sender learns: from statuses, and from results that overtake others.
 
+use wiresum_wire::FragmentId;
 use wiresum_wire::control::{EntryState, double_word, status, word};
-use wiresum_wire::{Contributor, FragmentId};
 
 use super::{Acknowledgement, Duty, Probe, Queue, Record, Recovery};
 use crate::Time;
@@ -15,8 +15,6 @@ pub struct LastStatus {
     pub state: EntryState,
     /// Contributors that are in.
     pub contributors: u64,
-    /// The later position that its entry holds in its place, and the first contributor to it.
-    pub later: Option<(u32, Contributor)>,
 }
 
 /// What a status says of one position.
@@ -32,12 +30,6 @@ impl Report {
             |bitmap: usize| word(payload, bitmap + index as usize / 32) >> (index % 32) & 1 != 0;
         Self { is_held: bit(status::HELD_WORD), is_final: bit(status::FINAL_WORD) }
     }
-}
-
-/// The later position that a status names.
-fn later_in(payload: &[u8]) -> Option<(u32, Contributor)> {
-    let contributor = word(payload, status::LATER_CONTRIBUTOR_WORD).checked_sub(1)?;
-    Some((word(payload, status::LATER_POSITION_WORD), Contributor(contributor as u8)))
 }
 
 impl Recovery {
@@ -69,7 +61,6 @@ impl Recovery {
             first,
             state: entry_state(word(payload, status::STATE_WORD)),
             contributors: double_word(payload, status::CONTRIBUTORS_WORD),
-            later: later_in(payload),
         });
         if first == self.unconfirmed.start {
             let covered = self.group.min(self.unconfirmed.end.since(first).max(0) as u32);

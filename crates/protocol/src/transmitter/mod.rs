@@ -25,7 +25,7 @@ mod plane;
 mod uplink;
 mod watch;
 
-use wiresum_keys::{SeatKey, ValueHashes};
+use wiresum_keys::{SeatKey, ValueHash};
 use wiresum_wire::control::{set_word, status};
 use wiresum_wire::{Flags, HEADER_LEN, JobId, JobKey, Kind, NodeId, Packet, SubModelId};
 
@@ -46,7 +46,7 @@ pub struct Transmitter {
     /// One for each sub-model in which the node has a parent.
     uplinks: Vec<Uplink>,
     /// What values are hashed by, where they are proven.
-    hash: Option<ValueHashes>,
+    hash: Option<ValueHash>,
     counters: Counters,
 }
 
@@ -55,7 +55,7 @@ impl Transmitter {
     #[must_use]
     pub fn new(plan: &Plan, node: NodeId) -> Self {
         let uplinks = plan.streams.iter().filter_map(|s| Uplink::new(plan, s, node)).collect();
-        let (job, hash, counters) = (plan.job_id(), plan.value_hashes(), Counters::default());
+        let (job, hash, counters) = (plan.job_id(), plan.value_hash(), Counters::default());
         Self { job, key: None, uplinks, hash, counters }
     }
 
@@ -171,7 +171,7 @@ fn write_probe(draft: &Draft, echo: u32, key: &SeatKey, buffer: &mut [u8]) -> us
 fn write_sum(
     draft: Draft,
     sum: &Sum,
-    proof: Option<(&ValueHashes, &SeatKey)>,
+    proof: Option<(&ValueHash, &SeatKey)>,
     buffer: &mut [u8],
 ) -> usize {
     let flags = sum.format.with(Flags::RETRANSMISSION);

@@ -7,7 +7,7 @@ use super::flowing::Flowing;
 use super::leftover::Leftover;
 use super::timers::Timers;
 use crate::course::Course;
-use crate::network::{RoutedLinks, picoseconds, require_time, seconds};
+use crate::network::{RoutedLinks, picoseconds, seconds};
 use crate::record::tell;
 use crate::rounds::Rounds;
 use crate::scenario::Job;
@@ -119,7 +119,6 @@ impl<'a> Fluid<'a> {
         self.flowing.share()?;
         let timer_s = self.timers.next_ps().map(seconds);
         let Some(next_s) = self.flowing.next_event_s(timer_s) else { return Err(self.stuck()) };
-        require_time(picoseconds(next_s))?;
         self.flow_until(next_s);
         self.events += 1;
         self.end_currents(sink)?;

@@ -14,7 +14,7 @@ use super::daemon::Daemon;
 use super::host::Host;
 use super::peers::{Outbox, Peers};
 use crate::circuits::turns::Runner;
-use crate::network::{Paths, RoutedLinks, duration, require_time};
+use crate::network::{Paths, RoutedLinks};
 use crate::record::tell;
 use crate::rounds::Rounds;
 use crate::rows::party::Party;
@@ -184,7 +184,7 @@ impl<'a> World<'a> {
             turns: scenario.turns.as_ref().map(|turns| Runner::new(turns, scenario.links.len())),
             findings: scenario.check_sums.then(Arc::default),
             ingress: BTreeMap::new(),
-            patience: duration(scenario.patience_s),
+            patience: Duration::from_secs_f64(scenario.patience_s),
             now_ps: 0,
             events: 0,
             hops: 0,
@@ -218,7 +218,6 @@ impl<'a> World<'a> {
             if stop_ps.is_some_and(|stop_ps| at_ps >= stop_ps) {
                 break;
             }
-            require_time(at_ps)?;
             self.now_ps = at_ps;
             self.events += 1;
             self.handle(event, sink)?;

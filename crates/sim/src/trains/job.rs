@@ -1,5 +1,7 @@
 //! A job's workers and streams.
 
+use std::time::Duration;
+
 use wiresum_plan::first_slot;
 use wiresum_protocol::Time;
 use wiresum_switch::policy::Policy;
@@ -8,7 +10,7 @@ use wiresum_wire::{Flags, JobId, NodeId, SubModelId};
 
 use super::pace::Pace;
 use super::ways::TrainWays;
-use crate::network::{RoutedLinks, duration};
+use crate::network::RoutedLinks;
 use crate::scenario::{Program, ProgramStream};
 use crate::{Scenario, SimulationError};
 
@@ -220,6 +222,6 @@ fn sending(
         base: base.unwrap_or(stream.base),
         slots: stream.slots,
         priority: program.priority,
-        timeout: duration(program.timeout_s),
+        timeout: Duration::from_secs_f64(program.timeout_s),
     }
 }

@@ -449,18 +449,3 @@ fn a_root_that_got_too_little_is_seen() {
         "{found:?}"
     );
 }
-
-#[test]
-fn takes_a_timeout_of_any_length() {
-    let mut made = program("hash", 64);
-    made.programs[0].timeout_s = 1e308;
-    assert_eq!(rounds(&records(&made).expect("a run")).len(), 2);
-}
-
-#[test]
-fn refuses_jobs_that_outlast_the_virtual_time() {
-    let mut made = program("hash", 64);
-    made.programs[0].workers[0].compute = constant(1e300);
-    let refused = crate::simulate(&made, &mut |_| true).expect_err("it has no end");
-    assert!(refused.to_string().contains("days of virtual time"), "{refused}");
-}

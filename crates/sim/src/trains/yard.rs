@@ -8,7 +8,7 @@ use super::job::{Host, Job};
 use super::passage::Departures;
 use super::summer::Summer;
 use crate::circuits::turns::Runner;
-use crate::network::{RoutedLinks, picoseconds, require_time};
+use crate::network::{RoutedLinks, picoseconds};
 use crate::record::tell;
 use crate::rounds::Rounds;
 use crate::slab::Slab;
@@ -144,7 +144,6 @@ impl<'a, V: Content> Yard<'a, V> {
             if stop_ps.is_some_and(|stop_ps| at_ps >= stop_ps) {
                 break;
             }
-            require_time(at_ps)?;
             self.now_ps = at_ps;
             self.events += 1;
             self.handle(event, sink)?;

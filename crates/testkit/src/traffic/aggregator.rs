@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use wiresum_keys::ValueHashes;
+use wiresum_keys::ValueHash;
 use wiresum_netem::Rng;
 use wiresum_protocol::compose::{Draft, joining};
 use wiresum_protocol::plan::{Child, PlanStream};
@@ -41,7 +41,7 @@ pub struct RandomTraffic {
     node: NodeId,
     aggregator: Aggregator,
     /// What values are hashed by, where a packet has a proof of them.
-    hash: ValueHashes,
+    hash: ValueHash,
     rng: Rng,
     seed: u64,
     /// What values carry.
@@ -65,7 +65,7 @@ impl RandomTraffic {
         let association = Association::starting_at(plan, INCARNATION, FragmentId(bases[0]));
         assert!(plan.streams.iter().all(|s| s.place(node).is_some()), "node {node} has no place");
         let aggregator = Aggregator::new(plan, node);
-        let hash = plan.keys().value_hashes();
+        let hash = plan.keys().value_hash();
         let (plan, absent) = (plan.clone(), Absent::default());
         Self { plan, node, aggregator, hash, rng, seed, association, bases, absent }
     }

@@ -22,7 +22,7 @@ fn submit_to(cluster: &mut Cluster, ranks: impl IntoIterator<Item = usize>, len:
     }
 }
 
-pub(super) fn failure(cluster: &Cluster, rank: usize) -> &Failure {
+fn failure(cluster: &Cluster, rank: usize) -> &Failure {
     let (_, outcome, at) = cluster.hosts[rank].finished.last().expect("an outcome");
     assert!(at.since(Time(1_000_000)) <= TIMEOUT + TIMEOUT, "worker {rank} failed late, at {at:?}");
     outcome.as_ref().expect_err("a failure")

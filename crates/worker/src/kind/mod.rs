@@ -1,6 +1,5 @@
 //! What collectives do. A kind is one file, and one row below; it decides who takes which of the results.
 
-mod agreement;
 mod all_gather;
 mod all_reduce;
 mod barrier;
@@ -104,8 +103,6 @@ kinds! {
     Gather = 13 in gather;
     /// Each rank but the root takes its part of the root's bytes.
     Scatter = 14 in scatter;
-    /// Every rank takes the signatures of all, of a collective that another library carries.
-    Agreement = 15 in agreement;
 }
 
 /// All ranks' shares, one after the other. More than memory has is no number of bytes, whatever a caller says.
@@ -148,12 +145,6 @@ impl Kind {
     #[must_use]
     pub fn needs_all(self) -> bool {
         matches!(self, Self::AllGather | Self::Gather | Self::Scatter)
-    }
-
-    /// Whether every rank reduces the bytes of all, so that their signature has an operation.
-    #[must_use]
-    pub fn is_reduced(self) -> bool {
-        matches!(self, Self::SmallAllReduce | Self::SmallReduce | Self::SmallReduceScatter)
     }
 
     /// The kind with this number, which ranks tell each other and callers say in C.

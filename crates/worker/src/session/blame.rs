@@ -22,9 +22,6 @@ impl Session {
                 let silent: Duration = now.since(since.unwrap_or(begun));
                 Failure::Silent { round, node, address, silent }
             }
-            Evidence::Overtaken { node, fragment, position, child } => {
-                Failure::Overtaken { round, fragment, node, position, child, waited }
-            }
             Evidence::Missing { node, fragment, missing } => {
                 Failure::Missing { round, fragment, node, missing, waited }
             }

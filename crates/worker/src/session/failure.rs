@@ -52,27 +52,6 @@ pub enum Failure {
         /// How long the round ran.
         waited: Duration,
     },
-    /// A node holds a position in the place of one that this job still needs.
-    #[error(
-        "collective {round} timed out after {waited:.1?}: where fragment {fragment} belongs, node {node} holds position \
-         {position}, {} ahead of this job. A packet from the address of {child:?} had that position. Nobody in this job \
-         has come so far: it was forged or damaged. A plan with --proven takes no such packet",
-        position.wrapping_sub(*fragment)
-    )]
-    Overtaken {
-        /// The round.
-        round: Round,
-        /// First fragment without a result.
-        fragment: u32,
-        /// The node that holds the other position.
-        node: NodeId,
-        /// That position.
-        position: u32,
-        /// Name (from the plan) of the child that the packet named.
-        child: String,
-        /// How long the round ran.
-        waited: Duration,
-    },
     /// This worker's node has done its part and the rest of the tree has not: all that can be seen from below.
     #[error(
         "collective {round} timed out after {waited:.1?}: node {node} has everyone's contribution to fragment {fragment} but no \

@@ -63,9 +63,7 @@ impl Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let own = self.signature & 0xff;
         match self.kind() {
-            Some(Kind::Agreement) => return f.write_str(agreement(own)),
             Some(kind) if kind.has_root() => {
                 let is_to = !kind.is_copy() || matches!(kind, Kind::Gather | Kind::SmallGather);
                 let way = if is_to { "to" } else { "from" };
@@ -74,34 +72,16 @@ impl fmt::Display for Shape {
             Some(kind) => write!(f, "{kind}")?,
             None => write!(f, "an unknown collective")?,
         }
-        match self.kind() {
-            Some(Kind::Barrier) => return Ok(()),
-            Some(kind) if kind.is_reduced() => {
-                let (operation, element) = (own >> 4, own & 0xf);
-                let bytes = self.elements;
-                return write!(f, " of {bytes} bytes (type {element}, operation {operation})");
-            }
-            Some(kind) if kind.is_copy() => {
-                return write!(f, " of {} bytes (type {own})", self.elements);
-            }
-            _ => {}
+        if self.kind().is_some_and(Kind::is_copy) {
+            return write!(f, " of {} bytes", self.elements);
         }
+        let own = self.signature & 0xff;
         let bits = match self.width() {
             1 => " on 8 bits",
             2 => " on 16 bits",
             _ => "",
         };
         write!(f, " of {} elements{bits} (type, operation and codec {own})", self.elements)
-    }
-}
-
-/// A collective that another library carries, by why its rank cannot take part in it (`engine_abi.h`).
-fn agreement(refusal: i32) -> &'static str {
-    match refusal {
-        0 => "a collective that Gloo carries",
-        1 => "outputs that share memory",
-        2 => "a type or an operation that is not supported",
-        _ => "tensors that do not fit the collective",
     }
 }
 
@@ -130,7 +110,7 @@ mod tests {
         let reduce = Shape { signature: 1 << KIND_SHIFT | 4 << ROOT_SHIFT, ..sum };
         let narrow = Shape { signature: 3 | NARROW << WIDTH_SHIFT, ..sum };
         let packed = Shape { signature: 3 | PACKED << WIDTH_SHIFT, ..sum };
-        let gather = Shape { signature: 6 | 13 << KIND_SHIFT | 1 << ROOT_SHIFT, ..sum };
+        let gather = Shape { signature: 255 | 13 << KIND_SHIFT | 1 << ROOT_SHIFT, ..sum };
         let broadcast = Shape { signature: 255 | 4 << KIND_SHIFT | 2 << ROOT_SHIFT, ..sum };
         assert_eq!(
             describe(&[
@@ -148,8 +128,8 @@ mod tests {
              rank 2: reduce_scatter of 500 elements (type, operation and codec 3); \
              rank 7: all_reduce of 500 elements on 8 bits (type, operation and codec 3); \
              rank 6: all_reduce of 500 elements on 16 bits (type, operation and codec 3); \
-             rank 8: gather to rank 1 of 500 bytes (type 6); \
-             rank 5: broadcast from rank 2 of 500 bytes (type 255); \
+             rank 8: gather to rank 1 of 500 bytes; \
+             rank 5: broadcast from rank 2 of 500 bytes; \
              rank 4: reduce to rank 4 of 500 elements (type, operation and codec 0)"
         );
     }

@@ -126,8 +126,6 @@ pub(crate) enum Evidence {
     NotWelcomed { node: NodeId, address: SocketAddr },
     /// A node says nothing, since when if it ever said anything.
     Silent { node: NodeId, address: SocketAddr, since: Option<Time> },
-    /// A node's entry for the fragment holds a later position, to which this child contributed.
-    Overtaken { node: NodeId, fragment: u32, position: u32, child: String },
     /// A node waits for these.
     Missing { node: NodeId, fragment: u32, missing: Vec<String> },
     /// A node has done its part, and one of these has not.

@@ -12,7 +12,7 @@ from wiresum.bench.aggregator.network import cpu_s, tasks
 from wiresum.bench.line.alone import alone
 from wiresum.bench.line.command import Options
 from wiresum.bench.line.cores import serving_threads, slower_cores
-from wiresum.bench.line.worker import AFTER_SHORT, WIRESUM, Task
+from wiresum.bench.line.worker import Task
 from wiresum.bench.result import Ratio, Report, Result
 from wiresum.bench.workers import view
 from wiresum.plan.choices import Engine, Transport
@@ -58,7 +58,7 @@ def measure(options: Options, progress: Callable[[str], None]) -> Report:
         notes.append(f"{case}: {spent}")
         for size, samples in by_size.items():
             name = f"{case}, {size / 1e6:g} MB"
-            seconds = median(samples[WIRESUM], "elapsed")
+            seconds = median(samples["wiresum"], "elapsed")
             medians[one + at_server, size, threads] = by_server[ranks, size, of_server or 0] = seconds
             results += [to_result(f"{name}: {way}", size, workers, runs) for way, runs in samples.items()]
             ratios += to_ratios(name, samples)
@@ -131,8 +131,7 @@ def to_result(name: str, size: int, workers: int, samples: Samples) -> Result:
     """Seconds of each run, with the rate of a worker's gradient and the processor time of each part."""
     seconds = [sample["elapsed"] for sample in samples]
     rate = BITS * size / statistics.median(seconds) / GIGA
-    spent = {"cpu_s_per_gb": per_gb(size, workers, samples), "page_faults": median(samples, "page_faults")}
-    return Result(name, "s", seconds, {"gradient_gbps": rate, **spent})
+    return Result(name, "s", seconds, {"gradient_gbps": rate, "cpu_s_per_gb": per_gb(size, workers, samples)})
 
 
 def per_gb(size: int, workers: int, samples: Samples) -> dict[str, float]:
@@ -147,12 +146,11 @@ def median(samples: Samples, part: str) -> float:
 
 
 def to_ratios(name: str, samples: dict[str, list[dict[str, float]]]) -> list[Ratio]:
-    """How much quicker than Gloo, at which part of its processor time, and what a short all-reduce before it costs."""
-    ours, gloo, after_short = samples[WIRESUM], samples["gloo"], samples[AFTER_SHORT]
+    """How much quicker than Gloo, and at which part of its processor time."""
+    ours, gloo = samples["wiresum"], samples["gloo"]
     return [
         Ratio(f"{name}: gloo / wiresum", median(gloo, "elapsed") / median(ours, "elapsed")),
         Ratio(f"{name}: processor time of a rank, wiresum / gloo", median(ours, "process") / median(gloo, "process")),
-        Ratio(f"{name}: after a short one / without", median(after_short, "elapsed") / median(ours, "elapsed")),
     ]
 
 
@@ -170,5 +168,4 @@ def describe(name: str, size: int, workers: int, samples: Samples) -> str:
     parts = per_gb(size, workers, samples)
     rate = BITS * size / statistics.median(sample["elapsed"] for sample in samples) / GIGA
     said = ", ".join(f"{words} {parts[part]:.2f}" for part, words in PARTS.items())
-    faults = f"{median(samples, 'page_faults'):g} page faults of all ranks"
-    return f"{name}: {rate:.2f} Gbit/s of gradient; {faults}; processor s/GB: {said}"
+    return f"{name}: {rate:.2f} Gbit/s of gradient; processor s/GB: {said}"

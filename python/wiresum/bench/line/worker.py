@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -26,12 +25,8 @@ from wiresum.bench.start import Starts
 from wiresum.bench.task import RankTask
 
 FLOAT32_BYTES = 4
-SUMMED = ("process", "engine", "page_faults")
+SUMMED = ("process", "engine")
 """What ranks spend for themselves; the rest is the machine's, and rank 0 sees all of it."""
-
-WIRESUM = "wiresum"
-AFTER_SHORT = "wiresum, after a short one"
-"""All-reduces that follow one of another type, of one element: they show whether buffers outlast it."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +77,13 @@ def measure_all(
     for size in task.sizes:
         tensor = torch.empty(size // FLOAT32_BYTES).uniform_(-1, 1)
         ways: dict[str, Callable[[torch.Tensor], Any]] = {
-            WIRESUM: partial(dist.all_reduce, group=network),
-            AFTER_SHORT: partial(dist.all_reduce, group=network),
+            "wiresum": partial(dist.all_reduce, group=network),
             "gloo": dist.all_reduce,
             **{name: partial(over, stream, size) for name, stream in bare.items()},
         }
         samples = measured[size] = {name: [] for name in ways}
         for repeat in range(task.warmups + task.repeats):
             for name, way in ways.items():
-                if name == AFTER_SHORT:
-                    dist.all_reduce(torch.zeros(1, dtype=torch.int64), op=dist.ReduceOp.MAX, group=network)
                 sample = measure(tensor.clone(), way, starts)
                 if repeat >= task.warmups:
                     samples[name].append(sample)
@@ -100,20 +92,15 @@ def measure_all(
 
 def measure(tensor: torch.Tensor, way: Callable[[torch.Tensor], Any], starts: Starts) -> dict[str, float]:
     """Seconds until the slowest rank is done, and of processors: of all ranks, and of the machine."""
-    start, before, faults = starts.wait(), spent(), page_faults()
+    start, before = starts.wait(), spent()
     way(tensor)
     elapsed = torch.tensor([time.monotonic() - start], dtype=torch.float64)
-    own = asdict(spent().since(before)) | {"page_faults": float(page_faults() - faults)}
+    own = asdict(spent().since(before))
     dist.all_reduce(elapsed, op=dist.ReduceOp.MAX)
     machine = asdict(spent().since(before))
     of_ranks = torch.tensor([own[name] for name in SUMMED], dtype=torch.float64)
     dist.all_reduce(of_ranks)
     return {**machine, **dict(zip(SUMMED, of_ranks.tolist(), strict=True)), "elapsed": float(elapsed[0])}
-
-
-def page_faults() -> int:
-    """Pages that this process was the first to touch so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def bare_streams(packet_bytes: int) -> dict[str, streams.Stream | None]:

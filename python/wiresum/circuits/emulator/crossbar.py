@@ -136,7 +136,8 @@ class Crossbar:
 
     def version(self, now_s: float) -> tuple[object, ...]:
         """Changes whenever a reading may, and is found sooner."""
-        moments = (at_s for beam in self.beams.values() for at_s in (beam.tuning_s, beam.tuning_s + self.settle_s))
+        beams = tuple(self.beams.values())  # another thread may add some
+        moments = (at_s for beam in beams for at_s in (beam.tuning_s, beam.tuning_s + self.settle_s))
         return self.generation, sum(now_s >= at_s for at_s in moments), *self.faults.failing.items()
 
     def passes(self, now_s: float, port: str) -> str | None:

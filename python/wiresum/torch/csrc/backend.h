@@ -13,7 +13,6 @@
 
 #include "eligibility.h"
 #include "engine_abi.h"
-#include "gloo_work.h"
 #include "ledger.h"
 #include "sparse_work.h"
 #include "staged_work.h"
@@ -34,17 +33,11 @@ struct Network {
     bool copies;
     // Sums when the job has left the network; null where it may not.
     c10::intrusive_ptr<c10d::Backend> afterwards;
+    // WIRESUM_DEAD_AFTER, and what it takes to tell; zero where nobody is told who is lost.
+    std::chrono::milliseconds loss_known_after;
     // WIRESUM_REPLAY: bytes that may be kept for that; none where another setting has the job leave.
     std::optional<uint64_t> replay_bytes;
-};
-
-// How a group takes leave, and learns that another rank has left.
-struct Watching {
-    std::shared_ptr<Progress> progress;
-    // Time until the ranks know that one of them is lost; zero if nobody tells them.
-    std::chrono::milliseconds loss_known_after{0};
-    // Takes leave of the other ranks. Closes the engine, if there is one, which ends every open collective
-    // first. Called once, without Python's lock.
+    // Closes the engine, which ends every open collective first. Called once, without Python's lock.
     std::function<void()> close;
 };
 
@@ -88,17 +81,12 @@ class WiresumBackend final : public c10d::Backend {
 
     // A group without a network says why in `no_network`.
     WiresumBackend(c10::intrusive_ptr<c10d::Backend> inner, std::chrono::milliseconds timeout,
-                   Watching watching, std::optional<Network> network, std::string no_network,
-                   OpenGloo open_gloo, Remake remake, Split split);
+                   std::optional<Network> network, std::string no_network, OpenGloo open_gloo, Remake remake,
+                   Split split);
     ~WiresumBackend() override;
 
     const std::shared_ptr<Ledger> &ledger() const { return group_->ledger; }
-    // Throws in a process that was forked from the group's.
-    c10::intrusive_ptr<c10d::Backend> inner() const {
-        owner().check("group");
-        return group_->groups().inner;
-    }
-    const Owner &owner() const { return group_->owner; }
+    c10::intrusive_ptr<c10d::Backend> inner() const { return group_->groups().inner; }
     // What is to be called once the engine was told that the network serves the job no more, on all ranks;
     // null where the job may not go on without it. It does not keep the backend.
     std::function<void()> leave() const;
@@ -176,11 +164,6 @@ class WiresumBackend final : public c10d::Backend {
     void setTimeout(std::chrono::milliseconds timeout) override;
     void setGroupUid(const std::string &name) override;
     void enableCollectivesTiming() override { inner()->enableCollectivesTiming(); }
-    bool supportsCompletionHooks() const override { return true; }
-    void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override {
-        group_->completions->add(id, std::move(hook));
-    }
-    void unregisterCompletionHook(int64_t id) override { group_->completions->remove(id); }
     c10d::ErrorType getError() override { return inner()->getError(); }
     void abort() override;
     void shutdown() override;
@@ -201,33 +184,32 @@ class WiresumBackend final : public c10d::Backend {
                                        const c10::intrusive_ptr<Options> &options) override;
 
   private:
-    // Hands a message of two ranks to Gloo.
-    using Send = std::function<c10::intrusive_ptr<c10d::Work>(std::vector<at::Tensor> &bytes)>;
-    c10::intrusive_ptr<c10d::Work> delegate_message(const Send &send, const char *what,
-                                                    const std::vector<at::Tensor> &tensors, bool is_received);
-    // The one entrance of all collectives. `fits` says whether lists and lengths are what they should be. The
-    // network takes what it can, the same on every rank, and Gloo the rest.
-    c10::intrusive_ptr<c10d::Work> enter(Request request, bool fits);
-    // The same for what the network never takes.
-    c10::intrusive_ptr<c10d::Work> enter_gloo(Request request, GlooCall call);
-    c10::intrusive_ptr<c10d::Work> exchange(Request request, std::vector<int64_t> sent,
-                                            std::vector<int64_t> received, bool fits);
-    void await_gloo();
-    Reason decide_on(const Request &request, bool fits) const;
+    using Delegate = std::function<c10::intrusive_ptr<c10d::Work>()>;
+
+    // Hands a request to the network, or to Gloo where the network cannot take it, or it is of a form that is
+    // Gloo's.
+    c10::intrusive_ptr<c10d::Work> delegate(const Delegate &to_gloo, const char *collective, Reason reason);
+    c10::intrusive_ptr<c10d::Work> in_turn(const Delegate &to_gloo);
+    // The same for what two ranks do, and not all.
+    c10::intrusive_ptr<c10d::Work> delegate_message(const Delegate &to_gloo, const char *what,
+                                                    const std::vector<at::Tensor> &tensors);
+    // The same for what is Gloo's anyway, and its place in the books.
+    c10::intrusive_ptr<c10d::Work> count_and_delegate(const Delegate &to_gloo, const char *collective,
+                                                      const std::vector<at::Tensor> &tensors);
+    c10::intrusive_ptr<c10d::Work> carry_or(const Delegate &to_gloo, Request request, bool is_ours);
+    Reason decide_on(const Request &request, bool is_ours) const;
     bool is_rank(int64_t root) const;
     // Whether there is one of these for each rank, as long as that rank's share.
     bool are_shares(const std::vector<at::Tensor> &tensors, const at::Tensor &share) const;
     // By the network, as sums or copies, or in the packets that open a collective.
     c10::intrusive_ptr<c10d::Work> carry(Request request, bool is_share);
     c10::intrusive_ptr<c10d::Work> sum_rows(Request request);
-    FlightEntry record(const Request &request);
     Ability ability() const;
     std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
     void count_delegated(const char *collective, const std::vector<at::Tensor> &tensors);
     void close();
 
     const std::optional<Network> network_;
-    const std::function<void()> close_;
     const OpenGloo open_gloo_;
     const Remake remake_;
     const Split split_;
@@ -239,8 +221,7 @@ class WiresumBackend final : public c10d::Backend {
 
     // Asking in one order on every rank needs one request at a time.
     std::mutex order_;
-    std::optional<c10::weak_intrusive_ptr<GlooWork>> last_in_gloo_; // none before the first
-    std::atomic<uint64_t> recorded_{0};                             // entries of the flight recorder
+    std::atomic<uint64_t> asked_{0};
     std::atomic<uint32_t> packed_{0}; // sums of 8 bits, each of which has a seed of its own
     const std::shared_ptr<Submissions> submissions_;
     const std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();

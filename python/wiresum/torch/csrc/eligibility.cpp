@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 
 #include "rank_order.h"
 
@@ -19,9 +20,15 @@ bool summable(at::ScalarType type) {
 bool is_exact(at::ScalarType type, const c10d::ReduceOp &operation, const Ability &ability) {
     const bool is_integer = type == at::kInt || type == at::kChar || type == at::kByte;
     const bool is_extreme = operation.op_ == c10d::ReduceOp::MIN || operation.op_ == c10d::ReduceOp::MAX;
-    const bool is_sum = operation.op_ == c10d::ReduceOp::SUM || operation.op_ == c10d::ReduceOp::AVG;
-    const bool is_known = is_integer ? is_extreme || is_sum : summable(type) && is_extreme;
+    const bool is_known =
+        is_integer ? is_extreme || operation.op_ == c10d::ReduceOp::SUM : summable(type) && is_extreme;
     return is_known && static_cast<int64_t>(c10::elementSize(type)) <= ability.exact_bytes;
+}
+
+// Whether the elements are where a plain copy reads and writes them.
+bool plain(const at::Tensor &tensor) {
+    return tensor.layout() == at::kStrided && !tensor.is_neg() && !tensor.is_conj() &&
+           !tensor.is_quantized() && at::has_internal_overlap(tensor) != at::MemOverlap::Yes;
 }
 
 // Whether the network, or a stream that carries to it, reaches memory of this device.
@@ -42,9 +49,7 @@ std::optional<Reason> misfit(const std::vector<at::Tensor> &inputs, const std::v
         return Reason::Device;
     }
     const auto type = inputs[0].scalar_type();
-    const auto alike = [type](const at::Tensor &t) {
-        return t.scalar_type() == type && t.layout() == at::kStrided;
-    };
+    const auto alike = [type](const at::Tensor &t) { return t.scalar_type() == type && plain(t); };
     if (!all(inputs, alike) || !all(outputs, alike)) {
         return Reason::Layout;
     }
@@ -163,11 +168,10 @@ wiresum_element_type element_type_of(at::ScalarType type) {
     }
 }
 
-wiresum_operation operation_of(const c10d::ReduceOp &operation, at::ScalarType type) {
+wiresum_operation operation_of(const c10d::ReduceOp &operation) {
     switch (operation.op_) {
     case c10d::ReduceOp::AVG:
-        // Whoever takes a sum of integers divides it.
-        return c10::isIntegralType(type, /*includeBool=*/true) ? WIRESUM_SUM : WIRESUM_AVERAGE;
+        return WIRESUM_AVERAGE;
     case c10d::ReduceOp::MIN:
         return WIRESUM_MINIMUM;
     case c10d::ReduceOp::MAX:

@@ -65,6 +65,6 @@ Reason decide(const RowTraffic &traffic, at::ScalarType type, const Ability &abi
 
 // The engine's name of an element type and of an operation that `decide` let pass.
 wiresum_element_type element_type_of(at::ScalarType type);
-wiresum_operation operation_of(const c10d::ReduceOp &operation, at::ScalarType type);
+wiresum_operation operation_of(const c10d::ReduceOp &operation);
 
 } // namespace wiresum

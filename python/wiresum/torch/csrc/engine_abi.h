@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define WIRESUM_ENGINE_ABI_VERSION 11
+#define WIRESUM_ENGINE_ABI_VERSION 10
 #define WIRESUM_ENGINE_CAPSULE "wiresum._native.engine_abi"
 
 /* Who takes which of the results, of a collective of N elements and n ranks: its part. Those from all-gather
@@ -29,11 +29,7 @@ enum wiresum_kind {
     WIRESUM_SMALL_GATHER = 11,
     WIRESUM_SMALL_SCATTER = 12, /* whoever is not the root passes N zeros */
     WIRESUM_GATHER = 13,        /* the root: n*N bytes, as of an all-gather; the others: nothing */
-    WIRESUM_SCATTER = 14,       /* rank r: bytes r*N/n to (r+1)*N/n of the root's N; the root: nothing */
-    WIRESUM_AGREEMENT = 15 /* a share: the signatures of a collective that Gloo carries. `element_type` is
-                            * 0, or says why this rank cannot take part in the collective: 1 outputs
-                            * share memory, 2 its type or operation is not supported, 3 its tensors do
-                            * not fit */
+    WIRESUM_SCATTER = 14        /* rank r: bytes r*N/n to (r+1)*N/n of the root's N; the root: nothing */
 };
 /* Integers are summed modulo 2 to the number of their bits. They, and extremes, are for all-reduces whose
  * elements have at most `exact_bytes`; there are no averages of integers. */
@@ -80,10 +76,9 @@ struct wiresum_collective {
     const void *source;    /* elements to be summed with those of the other ranks, or bytes to be copied */
     void *sink;            /* where this rank's part of the results goes; unused where it takes nothing */
     uint64_t elements;     /* of the source, at least 1 but in shares; bytes where they are copied */
-    uint32_t element_type; /* enum wiresum_element_type; where bytes are copied a number below 256 that ranks
-                            * have to pass alike; in shares one below 16 */
-    uint32_t operation;    /* enum wiresum_operation; not looked at where bytes are copied; in shares a number
-                            * below 16 that ranks have to pass alike */
+    uint32_t element_type; /* enum wiresum_element_type; not looked at where bytes are copied; in shares a
+                            * number below 16 that ranks have to pass alike */
+    uint32_t operation;    /* enum wiresum_operation; likewise */
     uint64_t timeout_us;   /* from submission to the end of the collective */
     uint32_t bits;         /* of the numbers that elements become: 8, of an all-reduce or a reduce where the
                             * engine packs; 0 for what the plan says */

@@ -20,13 +20,6 @@ void set_error_type(wiresum_outcome outcome, PyObject *type) {
     error_types.at(outcome) = type;
 }
 
-std::string why_not_queued(int32_t answer, const std::string &why_closed) {
-    if (answer == kIllFormed) {
-        return kEngineRefuses;
-    }
-    return why_closed.empty() ? kEngineIsClosed : why_closed;
-}
-
 const char *remedy(wiresum_outcome outcome) {
     switch (outcome) {
     case WIRESUM_MISMATCH:

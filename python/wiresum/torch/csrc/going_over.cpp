@@ -7,7 +7,6 @@
 #include <c10/util/Exception.h>
 
 #include "remaining.h"
-#include "tensors.h"
 
 namespace wiresum {
 
@@ -23,6 +22,8 @@ template <typename Options> Options with(std::chrono::milliseconds timeout) {
     options.timeout = timeout;
     return options;
 }
+
+at::Tensor bytes_of(const at::Tensor &tensor) { return tensor.view(-1).view(at::kByte); }
 
 // As many parts of it as there are ranks.
 std::vector<at::Tensor> parts_of(const at::Tensor &whole, int ranks) { return bytes_of(whole).chunk(ranks); }
@@ -92,39 +93,9 @@ void copy_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const at::Te
     gloo.broadcast(values, options)->wait();
 }
 
-namespace {
-
-// Gloo adds booleans as numbers, which are then no booleans.
-c10d::ReduceOp truth_value_operation(const c10d::ReduceOp &operation) {
-    switch (operation.op_) {
-    case c10d::ReduceOp::SUM:
-    case c10d::ReduceOp::MAX:
-    case c10d::ReduceOp::BOR:
-        return c10d::ReduceOp(c10d::ReduceOp::MAX);
-    case c10d::ReduceOp::BXOR:
-        return operation;
-    default:
-        return c10d::ReduceOp(c10d::ReduceOp::MIN);
-    }
-}
-
-} // namespace
-
 void sum_by_gloo(c10d::Backend &gloo, wiresum_kind kind, int root, const c10d::ReduceOp &operation,
                  const at::Tensor &source, at::Tensor &sink, std::chrono::milliseconds timeout) {
     at::NoGradGuard no_grad;
-    if (source.scalar_type() == at::kBool) {
-        at::Tensor bytes = bytes_of(sink);
-        const at::Tensor given = sink.is_same(source) ? bytes : bytes_of(source);
-        sum_by_gloo(gloo, kind, root, truth_value_operation(operation), given, bytes, timeout);
-        return;
-    }
-    const bool is_integer = c10::isIntegralType(source.scalar_type(), /*includeBool=*/false);
-    if (is_integer && operation.op_ == c10d::ReduceOp::AVG) {
-        // Whoever takes the sum divides it.
-        sum_by_gloo(gloo, kind, root, c10d::ReduceOp(c10d::ReduceOp::SUM), source, sink, timeout);
-        return;
-    }
     if (kind == WIRESUM_REDUCE_SCATTER) {
         auto options = with<c10d::ReduceScatterOptions>(timeout);
         options.reduceOp = operation;
@@ -228,15 +199,6 @@ void GoingOver::post(Task task) {
             self->idle_.notify_all();
         }
     });
-}
-
-void GoingOver::abort() {
-    c10::intrusive_ptr<c10d::Backend> gloo;
-    {
-        std::lock_guard lock(mutex_);
-        gloo = gloo_;
-    }
-    gloo->abort();
 }
 
 void GoingOver::await() {

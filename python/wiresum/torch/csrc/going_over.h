@@ -32,8 +32,7 @@ inline bool is_copy(wiresum_kind kind) {
 
 // Whether it is a share, and no form of anything that streams carry.
 inline bool is_share_alone(wiresum_kind kind) {
-    return kind == WIRESUM_BARRIER || kind == WIRESUM_SMALL_GATHER || kind == WIRESUM_SMALL_SCATTER ||
-           kind == WIRESUM_AGREEMENT;
+    return kind == WIRESUM_BARRIER || kind == WIRESUM_SMALL_GATHER || kind == WIRESUM_SMALL_SCATTER;
 }
 
 // A collective that has ended in the network.
@@ -62,10 +61,8 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     void go_on_without(c10::intrusive_ptr<c10d::Backend> gloo);
     // Room for what a collective has to keep apart so that it may begin anew; null if there is none.
     ReplayMemory::Lease keep(uint64_t bytes) { return memory_.lease(bytes); }
-    // The same, with a tensor for it. The results of a collective that has ended stay for long.
-    ReplayMemory::Loan lend_like(const at::Tensor &model, ReusableMemory::End end) {
-        return memory_.lend_like(model, end);
-    }
+    // The same, with a tensor for it.
+    ReplayMemory::Loan lend_like(const at::Tensor &model) { return memory_.lend_like(model); }
     // The next collective is given to the network; whether what it needs to begin anew is kept.
     void note_begun(bool is_kept);
     // The next share is given to the network, which is its number. Shares end in one order, but before
@@ -83,8 +80,6 @@ class GoingOver : public std::enable_shared_from_this<GoingOver> {
     void leave(std::function<void(uint64_t)> task);
     // As `leave` for a rank that has no collective under way, and may have none any more.
     void leave();
-    // A rank is lost for good: what Gloo has ends now.
-    void abort();
     // Returns when all that was left is done.
     void await();
     // Returns when the ranks have met; throws what has kept them from it.

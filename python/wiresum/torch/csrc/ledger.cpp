@@ -2,8 +2,6 @@
 
 #include <deque>
 
-#include "forked.h"
-
 namespace wiresum {
 
 namespace {
@@ -14,7 +12,11 @@ struct Registry {
     uint64_t opened = 0;
 };
 
-Registry &registry() { return of_this_process<Registry>(); }
+Registry &registry() {
+    // Never destroyed: groups may outlive static destruction.
+    static auto *instance = new Registry;
+    return *instance;
+}
 
 } // namespace
 
@@ -30,7 +32,6 @@ std::shared_ptr<Ledger> Ledger::open(int rank, int size, std::string no_network)
 }
 
 std::vector<std::shared_ptr<Ledger>> Ledger::all() {
-    check_process("report");
     Registry &books = registry();
     std::lock_guard lock(books.mutex);
     return {books.ledgers.begin(), books.ledgers.end()};

@@ -8,12 +8,9 @@
 
 #include "backend.h"
 #include "errors.h"
-#include "forked.h"
-#include "gloo_work.h"
 #include "ledger.h"
 #include "ordered_future.h"
 #include "reconfigurable.h"
-#include "sealed_gloo.h"
 #include "share_work.h"
 #include "sparse_work.h"
 #include "work.h"
@@ -106,52 +103,33 @@ const wiresum_engine_abi *engine_in(const py::capsule &capsule) {
     return engine;
 }
 
-// The capsule is kept until the last message is sealed.
-GlooKeys gloo_keys_in(const py::capsule &capsule) {
-    const auto *keys = static_cast<const wiresum_gloo_keys *>(
-        PyCapsule_GetPointer(capsule.ptr(), WIRESUM_GLOO_KEYS_CAPSULE));
-    if (keys == nullptr) {
-        throw py::error_already_set();
-    }
-    TORCH_CHECK(keys->version == WIRESUM_GLOO_KEYS_VERSION, "wiresum: wiresum._native has version ",
-                keys->version, " of the keys of Gloo, this extension version ", WIRESUM_GLOO_KEYS_VERSION,
-                ". Run `python -m wiresum.torch.build`, or install matching versions.");
-    return {keys, [held = without_lock(capsule)](const wiresum_gloo_keys *) {}};
-}
-
-c10::intrusive_ptr<c10d::Backend> sealed_gloo(const c10::intrusive_ptr<c10d::Backend> &gloo,
-                                              const py::capsule &keys, std::vector<int> names) {
-    GlooKeys held = gloo_keys_in(keys);
-    py::gil_scoped_release unlocked;
-    return c10::make_intrusive<SealedGloo>(gloo, std::move(held), std::move(names));
-}
-
 c10::intrusive_ptr<c10d::Backend>
 connected(const c10::intrusive_ptr<c10d::Backend> &inner, const c10::intrusive_ptr<c10d::Backend> &fallback,
           std::chrono::milliseconds timeout, const py::capsule &engine, int64_t min_elements,
           int64_t lane_bytes, int64_t narrow_lane_bytes, bool copies, py::object open_gloo, py::object close,
           const c10::intrusive_ptr<c10d::Backend> &afterwards, std::optional<uint64_t> replay_bytes,
-          py::object remake, py::object split, const std::shared_ptr<Progress> &progress,
-          std::chrono::milliseconds loss_known_after) {
+          py::object remake, py::object split, std::chrono::milliseconds loss_known_after) {
     const LaneBytes bytes{lane_bytes, narrow_lane_bytes};
-    Network network{engine_in(engine), fallback, min_elements, bytes, copies, afterwards, replay_bytes};
-    Watching watching{progress, loss_known_after, closing(std::move(close))};
-    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(watching), std::move(network),
-                                               std::string(), making<std::string>(std::move(open_gloo)),
-                                               making<std::vector<int64_t>>(std::move(remake)),
-                                               splitting(std::move(split)));
+    Network network{engine_in(engine),
+                    fallback,
+                    min_elements,
+                    bytes,
+                    copies,
+                    afterwards,
+                    loss_known_after,
+                    replay_bytes,
+                    closing(std::move(close))};
+    return c10::make_intrusive<WiresumBackend>(
+        inner, timeout, std::move(network), std::string(), making<std::string>(std::move(open_gloo)),
+        making<std::vector<int64_t>>(std::move(remake)), splitting(std::move(split)));
 }
 
 c10::intrusive_ptr<c10d::Backend> unconnected(const c10::intrusive_ptr<c10d::Backend> &inner,
                                               std::chrono::milliseconds timeout, std::string why,
-                                              py::object open_gloo, py::object close, py::object remake,
-                                              py::object split, const std::shared_ptr<Progress> &progress,
-                                              std::chrono::milliseconds loss_known_after) {
-    Watching watching{progress, loss_known_after, closing(std::move(close))};
-    return c10::make_intrusive<WiresumBackend>(inner, timeout, std::move(watching), std::nullopt,
-                                               std::move(why), making<std::string>(std::move(open_gloo)),
-                                               making<std::vector<int64_t>>(std::move(remake)),
-                                               splitting(std::move(split)));
+                                              py::object open_gloo, py::object remake, py::object split) {
+    return c10::make_intrusive<WiresumBackend>(
+        inner, timeout, std::nullopt, std::move(why), making<std::string>(std::move(open_gloo)),
+        making<std::vector<int64_t>>(std::move(remake)), splitting(std::move(split)));
 }
 
 c10::intrusive_ptr<c10d::Backend> reconfigurable(int rank, int size, std::chrono::milliseconds timeout,
@@ -188,14 +166,6 @@ void go_on_without(Crossing &crossing, std::vector<int> ranks, std::string lost,
     const int size = crossing.group->ledger->size;
     auto remaining = std::make_shared<const Remaining>(Remaining{std::move(ranks), size, std::move(lost)});
     crossing.go_on_without(std::move(remaining), inner, fallback, afterwards);
-}
-
-void note_absence(Progress &progress, int rank, uint64_t ended, uint64_t begun) {
-    progress.note_absence(rank, {ended, begun});
-}
-
-void note_lost(Progress &progress, int rank, bool is_lost) {
-    progress.note_absence(rank, Progress::kUnknown, is_lost);
 }
 
 c10::intrusive_ptr<c10d::Work> all_reduce_int8(WiresumBackend &backend, const at::Tensor &tensor,
@@ -257,31 +227,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         .def_property_readonly("errors", &Ledger::errors)
         .def("rows", &rows_of);
 
-    py::class_<Progress::Count>(module, "Count")
-        .def_readonly("ended", &Progress::Count::ended)
-        .def_readonly("begun", &Progress::Count::begun);
-
-    py::class_<Stalled>(module, "Stalled")
-        .def_readonly("ranks", &Stalled::ranks)
-        .def_readonly("number", &Stalled::number)
-        .def_readonly("collective", &Stalled::collective)
-        .def_property_readonly("is_message",
-                               [](const Stalled &stalled) { return stalled.number == Progress::kMessage; })
-        .def_readonly("was_told", &Stalled::was_told);
-
-    using Unlocked = py::call_guard<py::gil_scoped_release>;
-    py::class_<Progress, std::shared_ptr<Progress>>(module, "Progress")
-        .def(py::init())
-        .def(
-            "begin", [](Progress &progress) { return progress.begin("round"); }, Unlocked())
-        .def("end", &Progress::end, py::arg("number"), py::arg("is_well"), Unlocked())
-        .def("count", &Progress::count, Unlocked())
-        .def("note_absence", &note_absence, py::arg("rank"), py::arg("ended"), py::arg("begun"), Unlocked())
-        .def("note_lost", &note_lost, py::arg("rank"), py::arg("is_lost"), Unlocked())
-        .def("forget_absences", &Progress::forget_absences, py::arg("ranks"), Unlocked())
-        .def("await_stalled", &Progress::await_stalled, Unlocked())
-        .def("close", &Progress::close, Unlocked());
-
     py::class_<Crossing, std::shared_ptr<Crossing>>(module, "Crossing")
         .def("go_on_without", &go_on_without, py::arg("ranks"), py::arg("lost"), py::arg("inner"),
              py::arg("fallback"), py::arg("afterwards"), py::call_guard<py::gil_scoped_release>())
@@ -311,25 +256,20 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     using Future = torch::jit::PythonFutureWrapper;
     py::class_<OrderedFuture, Future, std::shared_ptr<OrderedFuture>>(module, "OrderedFuture")
         .def("then", &OrderedFuture::then, py::arg("callback"))
-        .def("add_done_callback", &OrderedFuture::add_done_callback, py::arg("callback"))
-        .def("wait", &OrderedFuture::wait, py::call_guard<py::gil_scoped_release>())
-        .def("value", &OrderedFuture::value, py::call_guard<py::gil_scoped_release>());
+        .def("add_done_callback", &OrderedFuture::add_done_callback, py::arg("callback"));
 
     add_work<NetworkWork>(module, "NetworkWork");
     add_work<ShareWork>(module, "ShareWork");
     add_work<SparseWork>(module, "SparseWork");
-    add_work<GlooWork>(module, "GlooWork");
     add_work<DelegatedWork>(module, "DelegatedWork");
 
     module.def("connected", &connected, py::arg("inner"), py::arg("fallback"), py::arg("timeout"),
                py::arg("engine"), py::arg("min_elements"), py::arg("lane_bytes"),
                py::arg("narrow_lane_bytes"), py::arg("copies"), py::arg("open_gloo"), py::arg("close"),
                py::arg("afterwards"), py::arg("replay_bytes"), py::arg("remake"), py::arg("split"),
-               py::arg("progress"), py::arg("loss_known_after"));
+               py::arg("loss_known_after") = std::chrono::milliseconds(0));
     module.def("unconnected", &unconnected, py::arg("inner"), py::arg("timeout"), py::arg("why"),
-               py::arg("open_gloo"), py::arg("close"), py::arg("remake"), py::arg("split"),
-               py::arg("progress"), py::arg("loss_known_after"));
-    module.def("sealed_gloo", &sealed_gloo, py::arg("gloo"), py::arg("keys"), py::arg("names"));
+               py::arg("open_gloo"), py::arg("remake"), py::arg("split"));
     module.def("reconfigurable", &reconfigurable, py::arg("rank"), py::arg("size"), py::arg("timeout"),
                py::arg("handle"), py::arg("meet"));
     module.def("ledgers", &Ledger::all);
@@ -339,11 +279,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         "abort", [](const c10::intrusive_ptr<c10d::Work> &work) { work->abort(); }, py::arg("work"),
         py::call_guard<py::gil_scoped_release>());
     module.def("set_error_types", &set_error_types);
-    module.def(
-        "await_tasks", [](std::chrono::milliseconds limit) { TaskPool::instance().await_idle(limit); },
-        py::arg("limit"), py::call_guard<py::gil_scoped_release>());
-    module.def("note_rank", &note_rank, py::arg("rank"));
-    module.def("check_process", &check_process, py::arg("call"));
     module.attr("REASONS") = py::cast(std::vector<std::string>(kReasonNames.begin(), kReasonNames.end()));
     module.attr("ENGINE_ABI_VERSION") = WIRESUM_ENGINE_ABI_VERSION;
 }

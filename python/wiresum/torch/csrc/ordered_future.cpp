@@ -24,7 +24,7 @@ class Place {
         : submissions_(std::move(submissions)),
           turn_(unlocked([this] { return submissions_->expect_callback(); })) {}
     ~Place() {
-        if (turn_ && owner_.is_this_process()) {
+        if (turn_) {
             unlocked([this] { submissions_->fill(turn_, nullptr); });
         }
     }
@@ -34,7 +34,6 @@ class Place {
     Submissions::Callback enter() const { return {submissions_.get(), turn_}; }
 
   private:
-    const Owner owner_;
     const std::shared_ptr<Submissions> submissions_;
     const TurnPtr turn_;
 };
@@ -69,23 +68,12 @@ void OrderedFuture::add_done_callback(py::function callback) {
     });
 }
 
-py::object OrderedFuture::wait() {
-    owner_.check("Future.wait");
-    return PythonFutureWrapper::wait();
-}
-
-py::object OrderedFuture::value() {
-    owner_.check("Future.value");
-    return PythonFutureWrapper::value();
-}
-
 OrderedFuture::Completed OrderedFuture::call(const py::function &callback) {
     py::gil_scoped_acquire lock;
     return PythonFutureWrapper::then(callback)->fut;
 }
 
 void OrderedFuture::call_in_its_place(py::function callback, std::function<void(const Completed &)> tell) {
-    owner_.check("Future.then");
     auto self = std::static_pointer_cast<OrderedFuture>(PythonFutureWrapper::shared_from_this());
     auto held = std::make_shared<torch::jit::PythonFunctionGuard>(std::move(callback));
     auto place = std::make_shared<std::unique_ptr<Place>>(std::make_unique<Place>(submissions_));

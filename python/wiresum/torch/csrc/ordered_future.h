@@ -7,7 +7,6 @@
 
 #include <torch/csrc/jit/python/pybind_utils.h>
 
-#include "forked.h"
 #include "submissions.h"
 
 namespace wiresum {
@@ -25,8 +24,6 @@ class OrderedFuture final : public torch::jit::PythonFutureWrapper,
     // As those of PyTorch's futures.
     std::shared_ptr<OrderedFuture> then(py::function callback);
     void add_done_callback(py::function callback);
-    py::object wait();
-    py::object value();
 
   private:
     OrderedFuture(Completed future, std::shared_ptr<Submissions> submissions)
@@ -37,7 +34,6 @@ class OrderedFuture final : public torch::jit::PythonFutureWrapper,
     // Calls it once this is complete. `tell` is told of it after the callback's place is over.
     void call_in_its_place(py::function callback, std::function<void(const Completed &)> tell);
 
-    const Owner owner_;
     const std::shared_ptr<Submissions> submissions_;
 };
 

@@ -6,11 +6,17 @@
 #include <c10/util/Exception.h>
 
 #include "errors.h"
-#include "tensors.h"
 
 namespace wiresum {
 
 namespace {
+
+const char *name_of_operation(const c10d::ReduceOp &operation) {
+    static constexpr std::array<const char *, 9> names = {"SUM",  "AVG", "PRODUCT", "MIN",       "MAX",
+                                                          "BAND", "BOR", "BXOR",    "PREMUL_SUM"};
+    const auto index = static_cast<size_t>(operation.op_);
+    return index < names.size() ? names[index] : "";
+}
 
 c10::intrusive_ptr<c10::ivalue::Future> tensors_future() {
     return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
@@ -18,28 +24,33 @@ c10::intrusive_ptr<c10::ivalue::Future> tensors_future() {
 
 } // namespace
 
-const char *name_of_operation(c10d::ReduceOp::RedOpType operation) {
-    static constexpr std::array<const char *, 9> names = {"SUM",  "AVG", "PRODUCT", "MIN",       "MAX",
-                                                          "BAND", "BOR", "BXOR",    "PREMUL_SUM"};
-    const auto index = static_cast<size_t>(operation);
-    return index < names.size() ? names[index] : "";
-}
-
 const char *name_of_type(at::ScalarType type) {
-    static const auto names = [] {
-        std::array<std::string, static_cast<size_t>(at::ScalarType::NumOptions)> all;
-        for (size_t index = 0; index < all.size(); ++index) {
-            all.at(index) = std::string(c10::getDtypeNames(static_cast<at::ScalarType>(index)).first);
-        }
-        return all;
-    }();
-    return names.at(static_cast<size_t>(type)).c_str();
+    switch (type) {
+    case at::kFloat:
+        return "float32";
+    case at::kDouble:
+        return "float64";
+    case at::kHalf:
+        return "float16";
+    case at::kBFloat16:
+        return "bfloat16";
+    case at::kLong:
+        return "int64";
+    case at::kInt:
+        return "int32";
+    case at::kByte:
+        return "uint8";
+    case at::kBool:
+        return "bool";
+    default:
+        return c10::toString(type);
+    }
 }
 
 RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,
               Reason reason) {
     const char *type = tensors.empty() ? "" : name_of_type(tensors[0].scalar_type());
-    return {collective, type, name_of_operation(operation.op_), reason};
+    return {collective, type, name_of_operation(operation), reason};
 }
 
 RowKey row_of(const Request &request, Reason reason) {
@@ -62,82 +73,28 @@ Amount size_of(const std::vector<at::Tensor> &tensors) {
     return amount;
 }
 
-GroupContext::~GroupContext() {
-    if (!owner.is_this_process()) {
-        leave_to_parent(groups_.inner, groups_.fallback, going_over, submissions);
-    }
-}
-
 void GroupContext::note_loss(std::string text, bool is_final) {
-    std::function<void(const Loss &)> interrupt;
-    Loss loss;
-    {
-        std::lock_guard lock(mutex_);
-        loss_ = {loss_.count + 1, std::move(text), is_final};
-        is_gloo_broken_ = false; // the others go on in other groups
-        changed_.notify_all();
-        loss = loss_;
-        interrupt = interrupt_;
-    }
-    if (interrupt) {
-        interrupt(loss);
-    }
+    std::lock_guard lock(mutex_);
+    loss_ = {loss_.count + 1, std::move(text), is_final};
+    changed_.notify_all();
 }
 
 void GroupContext::lose(const std::string &why) {
     note_loss(why, true);
-    const Groups groups = this->groups();
-    groups.inner->abort();
-    if (groups.fallback) {
-        groups.fallback->abort();
-    }
-    if (going_over) {
-        going_over->abort();
-    }
-    std::vector<c10::intrusive_ptr<c10d::Backend>> more;
-    {
-        std::lock_guard lock(mutex_);
-        more = more_gloo_;
-    }
-    for (const auto &gloo : more) {
-        gloo->abort();
-    }
+    groups().inner->abort();
 }
 
-void GroupContext::add_gloo(c10::intrusive_ptr<c10d::Backend> gloo) {
-    const bool is_late = loss().is_final;
-    if (is_late) {
-        gloo->abort();
-    }
-    std::lock_guard lock(mutex_);
-    more_gloo_.push_back(std::move(gloo));
-}
-
-std::optional<GroupContext::Loss> GroupContext::loss_since(uint64_t count, bool awaits) {
+std::optional<GroupContext::Loss> GroupContext::loss_since(uint64_t count, bool awaits) const {
     std::unique_lock lock(mutex_);
-    const auto limit = awaits && !is_gloo_broken_ ? loss_known_after : std::chrono::milliseconds(0);
+    const auto limit = awaits ? loss_known_after : std::chrono::milliseconds(0);
     const bool is_there = changed_.wait_for(lock, limit, [this, count] { return loss_.count > count; });
-    if (awaits && !is_there) {
-        note_broken_gloo();
-    }
     return is_there ? std::optional(loss_) : std::nullopt;
-}
-
-void GroupContext::interrupt_by_loss(std::function<void(const Loss &)> interrupt) {
-    std::lock_guard lock(mutex_);
-    interrupt_ = std::move(interrupt);
 }
 
 PendingWork::PendingWork(std::shared_ptr<GroupContext> group, Request request, const char *title)
     : ExplainedWork(group->ledger->rank, request.op_type, title, request.inputs), group_(std::move(group)),
       request_(std::move(request)), passed_(size_of(request_.inputs)), future_(tensors_future()),
       deadline_(Clock::now() + kLongestTimeout) {}
-
-void PendingWork::interrupt(std::exception_ptr error) {
-    std::lock_guard lock(mutex_);
-    interruption_ = std::move(error);
-    cv_.notify_all();
-}
 
 void PendingWork::give_up_after(std::chrono::milliseconds limit) {
     std::lock_guard lock(mutex_);
@@ -170,22 +127,7 @@ void PendingWork::tell(Reason reason, std::exception_ptr error) {
         reason_ = reason;
         release();
     }
-    if (!request_.is_part) {
-        group_->progress->end(request_.sequence, !error);
-    }
     finish(error);
-    record_end(!error);
-}
-
-void PendingWork::record_end(bool is_success) const {
-    if (request_.is_part) {
-        return;
-    }
-    const auto duration = Clock::now() - started_;
-    request_.flight_entry.end(is_success, duration);
-    if (is_success) {
-        group_->completions->call(request_.completion_key, duration);
-    }
 }
 
 void PendingWork::call_back(std::exception_ptr error) {
@@ -194,7 +136,7 @@ void PendingWork::call_back(std::exception_ptr error) {
     } else if (error) {
         future_->setError(error);
     } else {
-        future_->markCompleted(c10::IValue(results_of(request_)));
+        future_->markCompleted(c10::IValue(request_.outputs));
     }
 }
 
@@ -206,18 +148,14 @@ Reason PendingWork::reason() const {
 std::vector<at::Tensor> PendingWork::result() {
     TORCH_CHECK(isCompleted(),
                 "Work needs to be completed before calling result(). Should call wait() before result().");
-    return results_of(request_);
+    return request_.outputs;
 }
 
 bool PendingWork::wait(std::chrono::milliseconds timeout) {
-    group_->owner.check(request_.collective);
     const bool bounded = timeout > kNoTimeout;
     const Clock::time_point caller_limit = Clock::now() + std::min(timeout, kLongestTimeout);
     std::unique_lock lock(mutex_);
     while (!completed_) {
-        if (interruption_) {
-            std::rethrow_exception(interruption_);
-        }
         // The deadline moves when the collective is submitted, or done again.
         const auto limit = bounded ? std::min(caller_limit, deadline_) : deadline_;
         if (cv_.wait_until(lock, limit) == std::cv_status::timeout && !completed_ && Clock::now() >= limit) {
@@ -242,21 +180,6 @@ bool PendingWork::wait(std::chrono::milliseconds timeout) {
     return true;
 }
 
-std::exception_ptr PendingWork::failure(wiresum_outcome outcome, const std::string &message) const {
-    const bool may_be_of_loss = outcome == WIRESUM_FAILED || outcome == WIRESUM_TIMED_OUT;
-    if (const GroupContext::Loss loss = group_->loss(); loss.is_final && may_be_of_loss) {
-        return std::make_exception_ptr(CollectiveError(
-            WIRESUM_WORKER_LOST, c10::str(describe(), ": ", loss.text, ". ", remedy(WIRESUM_WORKER_LOST))));
-    }
-    const std::string absentees = group_->progress->absentees();
-    const bool waits_for_absentees = outcome == WIRESUM_TIMED_OUT && !absentees.empty();
-    const std::string advice = waits_for_absentees
-                                   ? c10::str("Look at the output of ", absentees, ", which left the job.")
-                                   : remedy(outcome);
-    return std::make_exception_ptr(
-        CollectiveError(outcome, c10::str(describe(), ": ", message, ". ", advice)));
-}
-
 std::string PendingWork::describe() const {
     const RowKey key = row_of(request_, Reason::Pending);
     const std::string operation = key.operation.empty() ? "" : c10::str(" (", key.operation, ")");
@@ -278,7 +201,10 @@ std::exception_ptr CarriedWork::not_gone_over(const std::string &why, const std:
     if (dynamic_cast<const CollectiveError *>(&trouble) != nullptr) {
         return std::current_exception(); // it says what this would, and more
     }
-    return failure(WIRESUM_FAILED, c10::str(why, "; the ranks could not go over to Gloo: ", trouble.what()));
+    const std::string text =
+        c10::str(describe(), ": ", why, "; the ranks could not go over to Gloo: ", trouble.what(), ". ",
+                 remedy(WIRESUM_FAILED));
+    return std::make_exception_ptr(CollectiveError(WIRESUM_FAILED, text));
 }
 
 } // namespace wiresum

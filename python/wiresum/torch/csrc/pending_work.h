@@ -4,24 +4,18 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "engine_abi.h"
-#include "flight_recorder.h"
-#include "forked.h"
-#include "gloo_order.h"
 #include "going_over.h"
 #include "ledger.h"
-#include "progress.h"
 #include "remaining.h"
 #include "task_pool.h"
 
@@ -41,25 +35,13 @@ class ExplainedWork : public c10d::Work {
 
 // What the collectives of one group share; outlives the backend while one is under way.
 struct GroupContext {
-    GroupContext() = default;
-    ~GroupContext();
-    GroupContext(const GroupContext &) = delete;
-    GroupContext &operator=(const GroupContext &) = delete;
-
-    const Owner owner;
     std::shared_ptr<Ledger> ledger;
-    // Which collectives have ended, and which ranks have left.
-    std::shared_ptr<Progress> progress;
     // All ranks get "not finite" for the same collectives in the same order; this keeps them in it.
     std::shared_ptr<Strand> fallback_order = std::make_shared<Strand>();
-    // All ranks give Gloo their collectives in one order; this keeps them in it.
-    std::shared_ptr<GlooOrder> gloo_order = std::make_shared<GlooOrder>();
     // Where the job may leave the network after it has begun; otherwise null.
     std::shared_ptr<GoingOver> going_over;
     // Where callbacks of futures have their places.
     std::shared_ptr<Submissions> submissions;
-    // Hooks that PyTorch calls when a collective has succeeded.
-    const std::shared_ptr<CompletionHooks> completions = std::make_shared<CompletionHooks>();
 
     // The groups of Gloo, and who is left of the ranks.
     struct Groups {
@@ -95,23 +77,9 @@ struct GroupContext {
     void note_loss(std::string text, bool is_final);
     // A rank is lost for good: what Gloo has ends now.
     void lose(const std::string &why);
-    // Adds another group of Gloo to those that `lose` ends.
-    void add_gloo(c10::intrusive_ptr<c10d::Backend> gloo);
-    // The loss after so many, if there is one. With `awaits` this waits until the ranks would know of a loss,
-    // unless Gloo's connections are broken although all ranks are there.
-    std::optional<Loss> loss_since(uint64_t count, bool awaits);
-    // Gloo waits for a lost rank until its connection is closed. The next loss calls this first, on the
-    // thread that tells of it. Null when Gloo has ended the collective.
-    void interrupt_by_loss(std::function<void(const Loss &)> interrupt);
-    // A collective of Gloo has failed although all ranks are there: Gloo then closes the connections of a
-    // rank, and every later collective of Gloo fails at once.
-    void note_broken_gloo() { is_gloo_broken_ = true; }
-    // Throws if the connections of Gloo are broken: other ranks may know, and would not answer.
-    void check_gloo(const char *collective) const {
-        TORCH_CHECK(!is_gloo_broken_, "wiresum:", collective,
-                    ": Gloo has closed its connections, as an earlier collective or monitored_barrier has "
-                    "failed. Destroy this group and create it again.");
-    }
+    // The loss after so many, if there is one; with `awaits` also if it comes before others would have
+    // learned of it.
+    std::optional<Loss> loss_since(uint64_t count, bool awaits) const;
 
     // How long it takes until all know who is lost; zero where nobody says so.
     std::chrono::milliseconds loss_known_after{0};
@@ -119,23 +87,14 @@ struct GroupContext {
   private:
     mutable std::mutex mutex_;
     mutable std::condition_variable changed_;
-    std::atomic<bool> is_gloo_broken_{false};
     Groups groups_;
-    std::vector<c10::intrusive_ptr<c10d::Backend>> more_gloo_;
     Loss loss_;
-    std::function<void(const Loss &)> interrupt_; // of the collective that Gloo carries
 };
 
 // Sums of numbers of 8 bits, and what becomes of the part of each element that these have no room for.
 struct EightBits {
     at::Tensor kept;   // where it is written; undefined if it decides by chance which way a number is rounded
     uint32_t seed = 0; // of that chance
-};
-
-// A tensor of the caller's that is not dense, and what takes its results in its place.
-struct StandIn {
-    at::Tensor output;
-    at::Tensor dense;
 };
 
 // What was asked for.
@@ -155,12 +114,6 @@ struct Request {
     // Whether it carries the values of another collective, which is in the books itself.
     bool is_part = false;
     std::optional<EightBits> eight_bits = std::nullopt;
-    // Identifies the collective to PyTorch's hooks.
-    uint64_t completion_key = CompletionHooks::next_key();
-    FlightEntry flight_entry = {};
-    // Outputs that are not dense, and the caller's own outputs if there are any such.
-    std::vector<StandIn> stand_ins = {};
-    std::vector<at::Tensor> results = {};
 };
 
 // A collective under way: it can be waited for, and is in the group's books when it is over.
@@ -172,7 +125,6 @@ class PendingWork : public ExplainedWork {
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
     uint64_t getSequencenumber() const override { return request_.sequence; }
     std::chrono::milliseconds getTimeout() const override { return request_.timeout; }
-    uint64_t getCompletionKey() const override { return request_.completion_key; }
     const GroupContext &group() const { return *group_; }
 
   protected:
@@ -191,13 +143,7 @@ class PendingWork : public ExplainedWork {
     // completes it.
     void tell(Reason reason, std::exception_ptr error);
     void call_back(std::exception_ptr error);
-    // Those who wait get this error before the collective has ended.
-    void interrupt(std::exception_ptr error);
-    // The error of a collective that has not ended well. If a rank is lost for good, the error says so.
-    std::exception_ptr failure(wiresum_outcome outcome, const std::string &message) const;
     std::string describe() const;
-    // Tells PyTorch's flight recorder how the collective has ended.
-    void record_end(bool is_success) const;
 
     const std::shared_ptr<GroupContext> group_;
     const Request request_;
@@ -206,12 +152,10 @@ class PendingWork : public ExplainedWork {
     using Clock = std::chrono::steady_clock;
 
     const Amount passed_;
-    const Clock::time_point started_ = Clock::now();
     const c10::intrusive_ptr<c10::ivalue::Future> future_;
     // Guarded by Work::mutex_.
     Clock::time_point deadline_;
     Reason reason_ = Reason::Pending;
-    std::exception_ptr interruption_;
     std::atomic<bool> has_called_back_{false};
 };
 
@@ -234,9 +178,6 @@ class CarriedWork : public PendingWork {
 
 // An element type as Python knows it: "float32".
 const char *name_of_type(at::ScalarType type);
-
-// An operation as Python knows it: "SUM".
-const char *name_of_operation(c10d::ReduceOp::RedOpType operation);
 
 // The row of a ledger that a collective counts in.
 RowKey row_of(const char *collective, const std::vector<at::Tensor> &tensors, const c10d::ReduceOp &operation,

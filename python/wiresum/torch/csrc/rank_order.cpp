@@ -1,8 +1,5 @@
 #include "rank_order.h"
 
-#include <optional>
-#include <string_view>
-
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
@@ -50,8 +47,7 @@ void fold(at::Tensor &result, const at::Tensor &row, c10d::ReduceOp::RedOpType o
 bool is_reducible(at::ScalarType type, const c10d::ReduceOp &operation) {
     switch (operation.op_) {
     case c10d::ReduceOp::AVG:
-        return arithmetic_of(type) == at::kFloat || type == at::kDouble ||
-               (type != at::kBool && is_reducible(type, c10d::ReduceOp::BOR));
+        return isFloatingType(type) && (arithmetic_of(type) == at::kFloat || type == at::kDouble);
     case c10d::ReduceOp::SUM:
     case c10d::ReduceOp::PRODUCT:
     case c10d::ReduceOp::MIN:
@@ -75,10 +71,7 @@ at::Tensor reduce_in_rank_order(const at::Tensor &rows, const c10d::ReduceOp &op
         fold(result, all[rank], operation.op_);
     }
     if (operation.op_ == c10d::ReduceOp::AVG) {
-        // Averages of integers are rounded toward zero, as NCCL rounds them.
-        result.div_(all.size(0), isFloatingType(result.scalar_type())
-                                     ? std::nullopt
-                                     : std::optional<std::string_view>("trunc"));
+        result.div_(all.size(0));
     }
     return result.to(rows.scalar_type());
 }

@@ -36,14 +36,7 @@ BackendPtr ReconfigurableBackend::members() const {
     return members_;
 }
 
-ReconfigurableBackend::~ReconfigurableBackend() {
-    if (!owner_.is_this_process()) {
-        leave_to_parent(handle_, meet_, members_);
-    }
-}
-
 BackendPtr ReconfigurableBackend::now() const {
-    owner_.check("group");
     BackendPtr present = members();
     TORCH_CHECK(present,
                 "wiresum: this group has no members yet, as it was created with enable_reconfigure=True: "
@@ -52,7 +45,6 @@ BackendPtr ReconfigurableBackend::now() const {
 }
 
 c10::intrusive_ptr<c10d::Work> ReconfigurableBackend::reconfigure(const c10d::ReconfigureOptions &options) {
-    owner_.check("reconfigure");
     if (const BackendPtr before = members()) {
         before->abort();
     }
@@ -108,17 +100,12 @@ c10d::ErrorType ReconfigurableBackend::getError() {
 }
 
 void ReconfigurableBackend::abort() {
-    owner_.check("abort");
     if (const BackendPtr present = members()) {
         present->abort();
     }
 }
 
 void ReconfigurableBackend::shutdown() {
-    if (!owner_.is_this_process()) {
-        forget_groups();
-        return;
-    }
     if (const BackendPtr present = members()) {
         present->shutdown();
     }

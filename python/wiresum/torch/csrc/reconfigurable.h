@@ -9,8 +9,6 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "forked.h"
-
 namespace wiresum {
 
 class ReconfigurableBackend final : public c10d::Backend {
@@ -26,7 +24,6 @@ class ReconfigurableBackend final : public c10d::Backend {
         : Backend(rank, size), handle_(std::move(handle)), meet_(std::move(meet)), timeout_(timeout) {
         init();
     }
-    ~ReconfigurableBackend() override;
 
     bool supportsReconfigure() const override { return true; }
     c10d::ReconfigureHandle get_reconfigure_handle() const override { return handle_(); }
@@ -149,7 +146,6 @@ class ReconfigurableBackend final : public c10d::Backend {
     // Throws if there are no members yet.
     BackendPtr now() const;
 
-    const Owner owner_;
     const Handle handle_;
     const Meet meet_;
     mutable std::mutex mutex_;

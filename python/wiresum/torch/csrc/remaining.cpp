@@ -25,8 +25,7 @@ int Remaining::find(int rank) const {
 bool Remaining::allows(wiresum_kind kind, int root) const {
     const bool has_root = kind == WIRESUM_REDUCE || kind == WIRESUM_BROADCAST;
     const bool needs_all = kind == WIRESUM_ALL_GATHER || kind == WIRESUM_GATHER || kind == WIRESUM_SCATTER ||
-                           kind == WIRESUM_SMALL_GATHER || kind == WIRESUM_SMALL_SCATTER ||
-                           kind == WIRESUM_AGREEMENT;
+                           kind == WIRESUM_SMALL_GATHER || kind == WIRESUM_SMALL_SCATTER;
     return !needs_all && (!has_root || holds(root));
 }
 

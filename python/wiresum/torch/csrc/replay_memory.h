@@ -7,11 +7,10 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "reusable_memory.h"
-
 namespace wiresum {
 
-// Counts what is kept against a limit, and lends memory for it. Thread-safe.
+// Counts what is kept against a limit, and lends memory for it again and again: a page that is fresh costs
+// more than the copy into it. Thread-safe.
 class ReplayMemory {
   public:
     // Room that is taken until the last holder lets go of it; null where there was none.
@@ -24,7 +23,8 @@ class ReplayMemory {
     };
 
     // `limit` of all, of which collectives that have ended may take `ended_limit`, and the last of those
-    // besides. `setting` names the variable with the limit, for people; empty if there is none to set.
+    // besides. Leased memory and memory that waits for the next lease are together no more than was leased at
+    // one time. `setting` names the variable with the limit, for people; empty if there is none to set.
     ReplayMemory(uint64_t limit, uint64_t ended_limit, std::string setting);
 
     uint64_t ended_limit() const;
@@ -33,7 +33,7 @@ class ReplayMemory {
     Lease lease(uint64_t bytes);
     // A contiguous tensor of the shape and type of another one, whose values are whatever was there. Use it
     // no longer than the lease.
-    Loan lend_like(const at::Tensor &model, ReusableMemory::End end);
+    Loan lend_like(const at::Tensor &model);
 
     // What to do where something was not kept: a clause that ends a sentence.
     std::string advice() const;

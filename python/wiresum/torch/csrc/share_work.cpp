@@ -2,9 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/core/InferenceMode.h>
 
-#include "agreement.h"
 #include "errors.h"
 #include "rank_order.h"
 #include "work.h"
@@ -13,14 +11,10 @@ namespace wiresum {
 
 namespace {
 
-// Types and operations travel in four bits each; the type of what is not reduced in all of them.
-constexpr uint32_t kTags = 16;
-
-uint32_t type_of(const Request &request) {
-    return request.inputs.empty() ? 0 : static_cast<uint32_t>(request.inputs[0].scalar_type());
+// What ranks compare: the type as ATen numbers it, which is below 16 for all that Gloo knows.
+uint32_t tag_of(const at::Tensor &share) {
+    return share.defined() ? static_cast<uint32_t>(share.scalar_type()) : 0;
 }
-
-bool is_reduced(const Request &request) { return !is_copy(request.kind) && !is_share_alone(request.kind); }
 
 wiresum_kind small(wiresum_kind kind) {
     switch (kind) {
@@ -44,41 +38,28 @@ wiresum_kind small(wiresum_kind kind) {
 } // namespace
 
 ShareWork::ShareWork(std::shared_ptr<GroupContext> group, Request request)
-    : CarriedWork(std::move(group), std::move(request), title_of(request.kind)), kind_(small(request_.kind)),
-      type_(type_of(request_) % kTags),
-      operation_(is_reduced(request_) ? static_cast<uint32_t>(request_.operation.op_)
-                                      : type_of(request_) / kTags) {
+    : CarriedWork(std::move(group), std::move(request), title_of(request.kind)) {
     if (request_.kind == WIRESUM_BARRIER) {
         return;
     }
     at::NoGradGuard no_grad;
-    share_ = values_of(request_.inputs).reshape(-1);
-    if (!is_reduced(request_)) {
-        share_ = bytes_of(share_);
-    }
+    share_ = contiguous_values(request_.inputs).reshape(-1);
     if (request_.kind == WIRESUM_SMALL_SCATTER && request_.root != group_->ledger->rank) {
         share_ = at::zeros_like(share_);
     }
-    rows_ = at::empty({group_->ledger->size, share_.numel()}, share_.options());
-}
-
-ShareWork::ShareWork(std::shared_ptr<GroupContext> group, Request request, at::Tensor signature,
-                     uint32_t refusal)
-    : CarriedWork(std::move(group), std::move(request), title_of(request.kind)), share_(std::move(signature)),
-      kind_(WIRESUM_AGREEMENT), type_(refusal), operation_(0) {
-    rows_ = at::empty({group_->ledger->size, share_.numel()}, share_.options());
+    shares_ = at::empty({group_->ledger->size, share_.numel()}, share_.options());
 }
 
 wiresum_collective ShareWork::collective(void *context) {
-    const bool is_barrier = kind_ == WIRESUM_BARRIER;
+    const bool is_barrier = request_.kind == WIRESUM_BARRIER;
     return {
-        .kind = static_cast<uint32_t>(kind_),
+        .kind = static_cast<uint32_t>(small(request_.kind)),
         .root = static_cast<uint32_t>(request_.root),
         .source = is_barrier ? nullptr : share_.const_data_ptr(),
-        .sink = is_barrier ? nullptr : rows_.mutable_data_ptr(),
+        .sink = is_barrier ? nullptr : shares_.mutable_data_ptr(),
         .elements = is_barrier ? 0 : static_cast<uint64_t>(share_.nbytes()),
-        .element_type = type_,
-        .operation = operation_,
+        .element_type = tag_of(share_),
+        .operation = static_cast<uint32_t>(request_.operation.op_),
         .timeout_us = static_cast<uint64_t>(std::chrono::microseconds(request_.timeout).count()),
         .done = &ShareWork::done,
         .context = context,
@@ -100,7 +81,11 @@ void ShareWork::submit(const wiresum_engine_abi *engine, const std::string &why_
     remaining_ = group_->groups().remaining;
     if (remaining_ && !remaining_->allows(request_.kind, request_.root)) {
         // On all ranks alike, so the engine numbers all others as they do.
-        TaskPool::instance().post([work] { work->end(Reason::Failed, work->refusal(*work->remaining_)); });
+        TaskPool::instance().post([work] {
+            const auto error = work->refusal(*work->remaining_);
+            work->tell(Reason::Failed, error);
+            work->call_back(error);
+        });
         return;
     }
     if (group_->going_over) {
@@ -109,20 +94,22 @@ void ShareWork::submit(const wiresum_engine_abi *engine, const std::string &why_
     // The reference that `done` takes back.
     auto reference = std::make_unique<c10::intrusive_ptr<ShareWork>>(work);
     const wiresum_collective collective = this->collective(reference.get());
-    const int32_t answer = engine != nullptr ? engine->submit(engine->engine, &collective) : kNoEngine;
-    if (answer == kQueued) {
+    if (engine != nullptr && engine->submit(engine->engine, &collective) == 0) {
         reference.release();
         return;
     }
-    TaskPool::instance().post([work, why = why_not_queued(answer, why_closed)] {
-        work->end(Reason::Failed, work->error_of(WIRESUM_FAILED, why));
+    TaskPool::instance().post([work, why_closed] {
+        const auto error = work->end(WIRESUM_FAILED, why_closed.empty() ? kEngineIsClosed : why_closed);
+        work->call_back(error);
     });
 }
 
 void ShareWork::leave(const std::string &why) {
     give_up_after(request_.timeout + NetworkWork::kEngineGrace);
-    group_->going_over->leave_share(
-        [work = c10::intrusive_ptr<ShareWork>::reclaim_copy(this), why] { work->go_over(why); });
+    group_->going_over->leave_share([work = c10::intrusive_ptr<ShareWork>::reclaim_copy(this), why] {
+        const std::exception_ptr error = work->go_over(why);
+        TaskPool::instance().post([work, error] { work->call_back(error); });
+    });
 }
 
 // On the engine's thread: reduces what is small, and wakes whoever waits without another thread between.
@@ -141,60 +128,55 @@ void ShareWork::done(void *context, int32_t outcome, const char *message) {
             over->end_share();
         }
     }
-    if (outcome == WIRESUM_OK) {
-        work->arrive(Reason::Shared);
-    } else {
-        work->end(Reason::Failed, work->error_of(outcome, text));
-    }
+    const std::exception_ptr error = work->end(outcome, text);
+    TaskPool::instance().post([work = std::move(work), error] { work->call_back(error); });
 }
 
-void ShareWork::arrive(Reason reason) {
+std::exception_ptr ShareWork::end(int32_t outcome, const std::string &message) {
     std::exception_ptr error;
-    try {
-        write_results();
-    } catch (...) {
-        error = std::current_exception();
+    if (outcome == WIRESUM_OK) {
+        try {
+            write_results();
+        } catch (...) {
+            error = std::current_exception();
+        }
+    } else {
+        const bool known = outcome > WIRESUM_OK && outcome <= WIRESUM_WORKER_LOST;
+        const auto code = known ? static_cast<wiresum_outcome>(outcome) : WIRESUM_FAILED;
+        const std::string text = c10::str(describe(), ": ", message, ". ", remedy(code));
+        error = std::make_exception_ptr(CollectiveError(code, text));
     }
-    end(error ? Reason::Failed : reason, error);
+    tell(error ? Reason::Failed : Reason::Shared, error);
+    return error;
 }
 
-void ShareWork::end(Reason reason, std::exception_ptr error) {
-    tell(reason, error);
-    TaskPool::instance().post(
-        [work = c10::intrusive_ptr<ShareWork>::reclaim_copy(this), error] { work->call_back(error); });
-}
-
-std::exception_ptr ShareWork::error_of(int32_t outcome, const std::string &message) const {
-    const bool known = outcome > WIRESUM_OK && outcome <= WIRESUM_WORKER_LOST;
-    const auto code = known ? static_cast<wiresum_outcome>(outcome) : WIRESUM_FAILED;
-    return failure(code, with_type_names(message));
-}
-
-void ShareWork::go_over(const std::string &why) {
+std::exception_ptr ShareWork::go_over(const std::string &why) {
     give_up_after(request_.timeout + NetworkWork::kEngineGrace);
+    std::exception_ptr error;
     Reason reason = Reason::NotServed;
     try {
         GoingOver &over = *group_->going_over;
         if (number_ && over.has_ended_share(*number_)) {
             reason = Reason::Shared;
-            rows_ = over.shares(*number_);
+            shares_ = over.shares(*number_);
         } else {
             share_by_gloo(over.gloo());
         }
+        write_results();
     } catch (const std::exception &trouble) {
-        end(Reason::Failed, not_gone_over(why, trouble));
-        return;
+        error = not_gone_over(why, trouble);
     }
-    arrive(reason);
+    tell(error ? Reason::Failed : reason, error);
+    return error;
 }
 
 void ShareWork::share_by_gloo(c10d::Backend &gloo) {
-    if (rows_.defined()) {
+    if (shares_.defined()) {
         const Remaining *remaining = remaining_of(gloo);
         if (remaining != nullptr && !remaining->allows(request_.kind, request_.root)) {
             remaining->refuse(request_.collective);
         }
-        rows_ = gather_rows(gloo, share_, request_.timeout);
+        shares_ = gather_rows(gloo, share_, request_.timeout);
         return;
     }
     c10d::BarrierOptions options;
@@ -209,8 +191,7 @@ at::Tensor ShareWork::taken_of(const at::Tensor &rows, const Remaining *remainin
     case WIRESUM_SMALL_GATHER:
         return rows.reshape(-1);
     case WIRESUM_SMALL_SCATTER:
-        return rows[request_.root].narrow(0, rank * rows.size(1) / group_->ledger->size,
-                                          rows.size(1) / group_->ledger->size);
+        return rows[request_.root].view({group_->ledger->size, -1})[rank];
     case WIRESUM_BROADCAST:
         return rows[remaining != nullptr ? remaining->place_of(request_.root, "broadcast") : request_.root];
     default:
@@ -225,34 +206,26 @@ at::Tensor ShareWork::taken_of(const at::Tensor &rows, const Remaining *remainin
     return reduced;
 }
 
-std::shared_ptr<const Remaining> ShareWork::remaining_of_rows() const {
-    const bool has_room_for_all = rows_.size(0) == group_->ledger->size;
-    return has_room_for_all ? remaining_ : group_->groups().remaining;
-}
-
 // Rows are of all ranks, or of those who are left: the engine leaves room for the others, and Gloo does not.
 void ShareWork::write_results() {
-    if (!rows_.defined() || !takes_part(request_, group_->ledger->rank)) {
+    if (!shares_.defined() || !takes_part(request_, group_->ledger->rank)) {
         return;
     }
     at::NoGradGuard no_grad;
-    const c10::InferenceMode mode; // outputs may have been made in it
-    const auto remaining = remaining_of_rows();
-    const bool has_room_for_all = rows_.size(0) == group_->ledger->size;
-    const at::Tensor rows = has_room_for_all && remaining ? remaining->rows(rows_) : rows_;
-    const at::Tensor taken = bytes_of(taken_of(rows, remaining.get()).contiguous());
+    const bool has_room_for_all = shares_.size(0) == group_->ledger->size;
+    const auto remaining = has_room_for_all ? remaining_ : group_->groups().remaining;
+    const at::Tensor rows = has_room_for_all && remaining ? remaining->rows(shares_) : shares_;
+    const at::Tensor taken = taken_of(rows, remaining.get());
     int64_t offset = 0;
-    for (const at::Tensor &output : request_.outputs) {
-        const auto bytes = static_cast<int64_t>(output.nbytes());
-        bytes_of(output).copy_(taken.narrow(0, offset, bytes));
-        offset += bytes;
+    for (const at::Tensor &tensor : request_.outputs) {
+        tensor.detach().copy_(taken.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+        offset += tensor.numel();
     }
-    copy_back(request_);
 }
 
 void ShareWork::release() {
     share_.reset();
-    rows_.reset();
+    shares_.reset();
 }
 
 } // namespace wiresum

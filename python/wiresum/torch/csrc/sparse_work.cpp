@@ -33,7 +33,10 @@ void SparseWork::run() {
         fail(std::current_exception());
     } catch (const std::exception &error) {
         channel_->submissions->close();
-        fail(failure(WIRESUM_FAILED, c10::str("the ranks could not exchange their rows: ", error.what())));
+        const std::string text =
+            c10::str(describe(), ": the ranks could not exchange their rows: ", error.what(), ". ",
+                     remedy(WIRESUM_FAILED));
+        fail(std::make_exception_ptr(CollectiveError(WIRESUM_FAILED, text)));
     }
 }
 

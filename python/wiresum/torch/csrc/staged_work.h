@@ -64,7 +64,6 @@ class StagedWork final : public ExplainedWork {
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
     uint64_t getSequencenumber() const override { return request_.sequence; }
     std::chrono::milliseconds getTimeout() const override { return request_.timeout; }
-    uint64_t getCompletionKey() const override { return request_.completion_key; }
 
   private:
     void enqueue();

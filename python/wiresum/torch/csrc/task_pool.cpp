@@ -1,13 +1,10 @@
 #include "task_pool.h"
 
-#include <cxxabi.h>
 #include <exception>
 #include <system_error>
 #include <thread>
 
 #include <c10/util/Exception.h>
-
-#include "forked.h"
 
 namespace wiresum {
 
@@ -17,8 +14,6 @@ namespace {
 void run_guarded(const Task &task) {
     try {
         task();
-    } catch (const abi::__forced_unwind &) {
-        throw; // Python ends a thread that asks for its lock after the interpreter's end
     } catch (const std::exception &error) {
         TORCH_WARN("wiresum: a callback of a collective raised: ", error.what());
     } catch (...) {
@@ -28,14 +23,13 @@ void run_guarded(const Task &task) {
 
 } // namespace
 
-TaskPool &TaskPool::instance() { return of_this_process<TaskPool>(); }
-
-void TaskPool::start() {
-    std::lock_guard lock(mutex_);
-    if (threads_ == 0) {
-        start_thread();
-    }
+TaskPool &TaskPool::instance() {
+    // Never destroyed: its threads outlive static destruction.
+    static auto *pool = new TaskPool;
+    return *pool;
 }
+
+TaskPool::TaskPool() { start_thread(); }
 
 void TaskPool::start_thread() {
     std::thread([this] { run(); }).detach();
@@ -61,11 +55,6 @@ thread_local bool is_of_pool = false;
 
 } // namespace
 
-void TaskPool::await_idle(std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
-    quiet_.wait_for(lock, limit, [this] { return tasks_.empty() && idle_ == threads_; });
-}
-
 bool TaskPool::is_own_thread() { return is_of_pool; }
 
 void TaskPool::run() {
@@ -73,7 +62,6 @@ void TaskPool::run() {
     std::unique_lock lock(mutex_);
     for (;;) {
         ++idle_;
-        quiet_.notify_all();
         ready_.wait(lock, [this] { return !tasks_.empty(); });
         --idle_;
         Task task = std::move(tasks_.front());

@@ -1,7 +1,6 @@
 // Threads on which collectives are completed: the engine's own thread must never run a user's callback.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -13,31 +12,26 @@ namespace wiresum {
 
 using Task = std::function<void()>;
 
-// Threads for the whole process (a forked one has a pool of its own), started when no idle one is left: a
-// callback may wait for a later collective (PowerSGD's hook does), whose completion then needs another
-// thread. Lives until the process ends.
+// Threads for the whole process, started when no idle one is left: a callback may wait for a later collective
+// (PowerSGD's hook does), whose completion then needs another thread. Lives until the process ends.
 class TaskPool {
   public:
-    // Collectives whose callbacks wait for each other, and groups that each wait for Gloo. More would wait
-    // for a thread.
-    static constexpr size_t kMaxThreads = 256;
+    // Collectives whose callbacks wait for each other; more would wait for a thread.
+    static constexpr size_t kMaxThreads = 64;
 
-    static TaskPool &instance();
     // Starts the first thread, or throws std::system_error.
-    void start();
+    static TaskPool &instance();
     void post(Task task);
-    // Returns when no task runs or waits, at the latest after this time.
-    void await_idle(std::chrono::milliseconds limit);
     // Whether this thread is one of them.
     static bool is_own_thread();
 
   private:
+    TaskPool();
     void start_thread();
     void run();
 
     std::mutex mutex_;
     std::condition_variable ready_;
-    std::condition_variable quiet_;
     std::deque<Task> tasks_;
     size_t threads_ = 0;
     size_t idle_ = 0;

@@ -6,12 +6,48 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
-#include "agreement.h"
 #include "eligibility.h"
 #include "errors.h"
-#include "tensors.h"
 
 namespace wiresum {
+
+namespace {
+
+// Whether each tensor's memory begins where that of the one before ends, in one allocation.
+bool are_adjacent(const std::vector<at::Tensor> &tensors) {
+    const char *end = nullptr;
+    for (const at::Tensor &tensor : tensors) {
+        const auto *start = static_cast<const char *>(tensor.const_data_ptr());
+        if (!tensor.is_contiguous() || !tensor.is_alias_of(tensors[0]) || (end != nullptr && start != end)) {
+            return false;
+        }
+        end = start + tensor.nbytes();
+    }
+    return true;
+}
+
+// All of them as one tensor, where they are adjacent.
+at::Tensor joined(const std::vector<at::Tensor> &tensors) {
+    return tensors[0].detach().as_strided({static_cast<int64_t>(size_of(tensors).elements)}, {1});
+}
+
+} // namespace
+
+at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors) {
+    at::NoGradGuard no_grad;
+    if (tensors.size() == 1) {
+        return tensors[0].contiguous();
+    }
+    if (are_adjacent(tensors)) {
+        return joined(tensors);
+    }
+    std::vector<at::Tensor> flat;
+    flat.reserve(tensors.size());
+    for (const at::Tensor &tensor : tensors) {
+        flat.push_back(tensor.reshape(-1));
+    }
+    return at::cat(flat);
+}
 
 const char *title_of(wiresum_kind kind) {
     switch (kind) {
@@ -31,8 +67,6 @@ const char *title_of(wiresum_kind kind) {
     case WIRESUM_SCATTER:
     case WIRESUM_SMALL_SCATTER:
         return "wiresum:scatter";
-    case WIRESUM_AGREEMENT:
-        return "wiresum:gloo";
     default:
         return "wiresum:all_reduce";
     }
@@ -56,6 +90,30 @@ bool gives_part(const Request &request, int rank) {
 }
 
 namespace {
+
+// What a rank gives that gives nothing: as many elements as the root has, none of which is anywhere.
+at::Tensor nothing_like(const std::vector<at::Tensor> &tensors) {
+    const auto elements = static_cast<int64_t>(size_of(tensors).elements);
+    return at::empty({1}, tensors[0].options()).expand({elements});
+}
+
+// Whether two contiguous tensors have a byte in common.
+bool overlap(const at::Tensor &a, const at::Tensor &b) {
+    const auto *a_start = static_cast<const char *>(a.const_data_ptr());
+    const auto *b_start = static_cast<const char *>(b.const_data_ptr());
+    return a_start < b_start + b.nbytes() && b_start < a_start + a.nbytes();
+}
+
+// Where results go: the user's memory where it is one contiguous tensor already.
+at::Tensor contiguous_results(const std::vector<at::Tensor> &outputs) {
+    if (outputs.size() == 1 && outputs[0].is_contiguous()) {
+        return outputs[0].detach();
+    }
+    if (outputs.size() > 1 && are_adjacent(outputs)) {
+        return joined(outputs);
+    }
+    return at::empty({static_cast<int64_t>(size_of(outputs).elements)}, outputs[0].options());
+}
 
 // Why Gloo has to do what the network left untouched on every rank; nothing where it did not.
 std::optional<Reason> reason_to_do_again(int32_t outcome) {
@@ -84,10 +142,23 @@ std::optional<Reason> reason_of(int32_t outcome) {
 
 NetworkWork::NetworkWork(std::shared_ptr<GroupContext> group, Request request)
     : CarriedWork(std::move(group), std::move(request), title_of(request.kind)),
-      takes_(takes_part(request_, group_->ledger->rank)), gives_(gives_part(request_, group_->ledger->rank)) {
-    const Ends ends = ends_of(request_, group_->ledger->rank);
-    source_ = ends.source;
-    sink_ = ends.sink;
+      takes_(takes_part(request_, group_->ledger->rank)), gives_(gives_part(request_, group_->ledger->rank)),
+      source_(gives_ ? contiguous_values(request_.inputs) : nothing_like(request_.inputs)), sink_(source_) {
+    if (request_.kind == WIRESUM_ALL_GATHER || (request_.kind == WIRESUM_GATHER && takes_)) {
+        keep_own_share();
+    }
+    if (request_.kind == WIRESUM_SCATTER) {
+        keep_own_part();
+    }
+    at::NoGradGuard no_grad;
+    if (request_.kind == WIRESUM_REDUCE_SCATTER) {
+        sink_ = contiguous_results(request_.outputs);
+        const auto *part =
+            static_cast<const char *>(source_.const_data_ptr()) + group_->ledger->rank * sink_.nbytes();
+        if (overlap(source_, sink_) && sink_.const_data_ptr() != part) {
+            source_ = source_.clone();
+        }
+    }
     if (group_->going_over) {
         set_apart();
     }
@@ -99,13 +170,42 @@ void NetworkWork::set_apart() {
         kept_ = group_->going_over->keep(0);
         return;
     }
-    auto [apart, lease] = group_->going_over->lend_like(source_, ReusableMemory::End::Low);
+    auto [apart, lease] = group_->going_over->lend_like(source_);
     aside_ = std::move(apart);
     kept_ = std::move(lease);
 }
 
 bool NetworkWork::has_results_aside() const {
     return request_.kind == WIRESUM_ALL_REDUCE && aside_.defined();
+}
+
+// The network brings the shares of the others; this rank's is put in its place here.
+void NetworkWork::keep_own_share() {
+    at::NoGradGuard no_grad;
+    sink_ = contiguous_results(request_.outputs);
+    const int64_t length = source_.numel();
+    at::Tensor own = sink_.view(-1).narrow(0, group_->ledger->rank * length, length);
+    if (source_.const_data_ptr() == own.const_data_ptr()) {
+        return;
+    }
+    if (overlap(source_, sink_)) {
+        source_ = source_.clone();
+    }
+    own.copy_(source_.view(-1));
+}
+
+// The network brings its part to each rank but the root, which takes its own here.
+void NetworkWork::keep_own_part() {
+    at::NoGradGuard no_grad;
+    sink_ = contiguous_results(request_.outputs);
+    if (!gives_) {
+        return;
+    }
+    if (overlap(source_, sink_)) {
+        source_ = source_.clone();
+    }
+    const int64_t length = sink_.numel();
+    sink_.view(-1).copy_(source_.view(-1).narrow(0, group_->ledger->rank * length, length));
 }
 
 void NetworkWork::submit(const wiresum_engine_abi *engine, const std::string &why_closed) {
@@ -129,9 +229,8 @@ void NetworkWork::submit(const wiresum_engine_abi *engine, const std::string &wh
         .source = source_.const_data_ptr(),
         .sink = sink_.mutable_data_ptr(),
         .elements = static_cast<uint64_t>(is_copy(kind) ? source_.nbytes() : source_.numel()),
-        .element_type = is_copy(kind) ? static_cast<uint32_t>(source_.scalar_type())
-                                      : static_cast<uint32_t>(element_type_of(source_.scalar_type())),
-        .operation = static_cast<uint32_t>(operation_of(request_.operation, source_.scalar_type())),
+        .element_type = static_cast<uint32_t>(element_type_of(source_.scalar_type())),
+        .operation = static_cast<uint32_t>(operation_of(request_.operation)),
         .timeout_us = static_cast<uint64_t>(std::chrono::microseconds(request_.timeout).count()),
         .bits = request_.eight_bits ? 8u : 0u,
         .seed = request_.eight_bits ? request_.eight_bits->seed : 0,
@@ -143,13 +242,13 @@ void NetworkWork::submit(const wiresum_engine_abi *engine, const std::string &wh
     if (engine != nullptr && has_results_aside()) {
         tail_ = Tail(*engine, collective);
     }
-    const int32_t answer = engine != nullptr ? engine->submit(engine->engine, &collective) : kNoEngine;
-    if (answer == kQueued) {
+    if (engine != nullptr && engine->submit(engine->engine, &collective) == 0) {
         reference.release();
         return;
     }
-    TaskPool::instance().post(
-        [work, why = why_not_queued(answer, why_closed)] { work->complete(WIRESUM_FAILED, why); });
+    TaskPool::instance().post([work, why_closed] {
+        work->complete(WIRESUM_FAILED, why_closed.empty() ? kEngineIsClosed : why_closed);
+    });
 }
 
 void NetworkWork::leave(const std::string &why) {
@@ -193,7 +292,12 @@ void NetworkWork::complete(wiresum_outcome outcome, const std::string &message) 
         succeed(outcome == WIRESUM_OK ? whole : Reason::Missed);
         return;
     }
-    fail(failure(outcome, with_type_names(message)));
+    // Where no node watches ranks, the engine was stopped when one was lost.
+    const GroupContext::Loss loss = group_->loss();
+    const bool is_of_loss = loss.is_final && outcome == WIRESUM_FAILED;
+    const wiresum_outcome kind = is_of_loss ? WIRESUM_WORKER_LOST : outcome;
+    const std::string &why = is_of_loss ? loss.text : message;
+    fail(std::make_exception_ptr(CollectiveError(kind, c10::str(describe(), ": ", why, ". ", remedy(kind)))));
 }
 
 // The same by Gloo, into the sink.
@@ -272,8 +376,7 @@ Ended NetworkWork::ended(Reason reason) const {
                 kept_};
     if (request_.kind == WIRESUM_ALL_REDUCE && kept_) {
         const int64_t elements = reason == Reason::Summed ? tail_.elements() : 0;
-        const at::Tensor model = source_.view(-1).narrow(0, 0, elements);
-        auto [tail, lease] = group_->going_over->lend_like(model, ReusableMemory::End::High);
+        auto [tail, lease] = group_->going_over->lend_like(source_.view(-1).narrow(0, 0, elements));
         if (lease && elements > 0) {
             tail_.gather(sink_, tail);
         }
@@ -289,7 +392,7 @@ at::Tensor &NetworkWork::scratch() {
         return aside_;
     }
     if (!takes_) {
-        sink_ = ReusableMemory::for_copies().empty(source_.sizes(), source_.scalar_type());
+        sink_ = at::empty_like(source_);
     }
     return sink_;
 }
@@ -302,7 +405,7 @@ void NetworkWork::conclude(Reason reason, std::exception_ptr error) {
 
 void NetworkWork::succeed(Reason reason) {
     try {
-        write_results();
+        copy_back();
     } catch (...) {
         fail(std::current_exception());
         return;
@@ -317,52 +420,43 @@ void NetworkWork::release() {
     kept_.reset();
 }
 
-void NetworkWork::write_results() {
-    if (takes_) {
-        const auto remaining = group_->groups().remaining;
-        const size_t ranks = remaining ? remaining->ranks.size() : group_->ledger->size;
-        divide_average(request_, sink_, static_cast<int64_t>(ranks));
-        spread(request_, sink_);
-        copy_back(request_);
+void NetworkWork::copy_back() {
+    if (!takes_) {
+        return;
+    }
+    at::NoGradGuard no_grad;
+    int64_t offset = 0;
+    for (const at::Tensor &tensor : request_.outputs) {
+        if (tensor.is_alias_of(sink_)) {
+            return;
+        }
+        tensor.detach().copy_(sink_.reshape(-1).narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+        offset += tensor.numel();
     }
 }
 
 DelegatedWork::DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason,
-                             std::shared_ptr<GroupContext> group, Request request)
+                             std::shared_ptr<const GroupContext> group, const char *collective)
     : ExplainedWork(-1, inner->retrieveOpType()), inner_(std::move(inner)), reason_(reason),
-      group_(std::move(group)), request_(std::move(request)), losses_before_(group_->loss().count) {}
+      group_(std::move(group)), collective_(collective), losses_before_(group_->loss().count) {}
 
 bool DelegatedWork::wait(std::chrono::milliseconds timeout) {
-    group_->owner.check(request_.collective);
     try {
-        const bool has_ended = inner_->wait(timeout);
-        if (has_ended && !is_over_.exchange(true)) {
-            copy_back(request_);
-            group_->completions->call(request_.completion_key, std::chrono::steady_clock::now() - start_);
-        }
-        return has_ended;
+        return inner_->wait(timeout);
     } catch (const std::exception &trouble) {
         // Gloo says where an error comes from: of a connection it may have known before the servers miss the
         // rank.
         const bool is_of_a_connection =
             std::string(trouble.what()).find("gloo/transport/") != std::string::npos;
-        if (is_of_a_connection) {
-            group_->progress->begin_again(Progress::kMessage, request_.collective);
-        }
-        const auto loss = group_->loss_since(losses_before_, is_of_a_connection);
-        if (is_of_a_connection) {
-            group_->progress->end(Progress::kMessage, false);
-        }
-        if (loss) {
-            throw lost_in_gloo(request_.collective, *loss);
+        if (const auto loss = group_->loss_since(losses_before_, is_of_a_connection)) {
+            throw lost_in_gloo(collective_, *loss);
         }
         throw;
     }
 }
 
 CollectiveError lost_in_gloo(const char *collective, const GroupContext::Loss &loss) {
-    return {WIRESUM_WORKER_LOST,
-            c10::str(collective, " through Gloo: ", loss.text, ". ", remedy(WIRESUM_WORKER_LOST))};
+    return {WIRESUM_WORKER_LOST, c10::str(collective, " through Gloo: ", loss.text)};
 }
 
 } // namespace wiresum

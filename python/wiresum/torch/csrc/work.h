@@ -8,9 +8,12 @@
 #include "errors.h"
 #include "pending_work.h"
 #include "tail.h"
-#include "tensors.h"
 
 namespace wiresum {
+
+// One contiguous tensor with the elements of all: the user's own memory where they lie there one behind the
+// other already.
+at::Tensor contiguous_values(const std::vector<at::Tensor> &tensors);
 
 // What profilers show of a collective.
 const char *title_of(wiresum_kind kind);
@@ -38,6 +41,8 @@ class NetworkWork final : public CarriedWork {
     void complete(wiresum_outcome outcome, const std::string &message);
     void do_again(Reason reason);
     void do_by(c10d::Backend &gloo);
+    void keep_own_share();
+    void keep_own_part();
     // After sums of all that there was, or without this rank: nothing is left to be added later.
     void keep_nothing();
     // Ends a collective that the network has not ended here, and is told why not.
@@ -51,7 +56,7 @@ class NetworkWork final : public CarriedWork {
     void set_apart();
     // Whether results that come before a failure are kept: of an all-reduce, other ranks may have all.
     bool has_results_aside() const;
-    void write_results();
+    void copy_back();
     void take_from_aside();
     void receive_tail(GoingOver &over);
     at::Tensor &scratch();
@@ -73,21 +78,21 @@ class NetworkWork final : public CarriedWork {
     ReplayMemory::Lease kept_;
 };
 
-// A message that Gloo takes.
+// A collective that Gloo took.
 //
 // If it fails while a rank is lost, its error names that rank: Gloo's own would be of a connection, or of a
 // timeout.
 class DelegatedWork final : public ExplainedWork {
   public:
-    DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason, std::shared_ptr<GroupContext> group,
-                  Request request);
+    DelegatedWork(c10::intrusive_ptr<Work> inner, Reason reason, std::shared_ptr<const GroupContext> group,
+                  const char *collective);
 
     Reason reason() const override { return reason_; }
     bool isCompleted() override { return inner_->isCompleted(); }
     bool isSuccess() const override { return inner_->isSuccess(); }
     std::exception_ptr exception() const override { return inner_->exception(); }
     int sourceRank() const override { return inner_->sourceRank(); }
-    std::vector<at::Tensor> result() override { return results_of(request_); }
+    std::vector<at::Tensor> result() override { return inner_->result(); }
     void synchronize() override { inner_->synchronize(); }
     bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
     void blockCurrentStream() override { inner_->blockCurrentStream(); }
@@ -97,18 +102,15 @@ class DelegatedWork final : public ExplainedWork {
     float getDuration() const override { return inner_->getDuration(); }
     uint64_t getSequencenumber() const override { return inner_->getSequencenumber(); }
     std::chrono::milliseconds getTimeout() const override { return inner_->getTimeout(); }
-    uint64_t getCompletionKey() const override { return request_.completion_key; }
+    uint64_t getCompletionKey() const override { return inner_->getCompletionKey(); }
     const GroupContext &group() const { return *group_; }
 
   private:
     const c10::intrusive_ptr<Work> inner_;
     const Reason reason_;
-    const std::shared_ptr<GroupContext> group_;
-    // With stand-ins for what is not dense; wait() copies from them.
-    const Request request_;
-    std::atomic<bool> is_over_{false};
+    const std::shared_ptr<const GroupContext> group_;
+    const char *collective_;
     const uint64_t losses_before_;
-    const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 // The error of a collective of Gloo that a lost rank has ended.

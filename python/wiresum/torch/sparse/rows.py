@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
-from concurrent.futures import wait as wait_for
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 import torch
-from wiresum.errors import SparseError, WorkerLostError
-from wiresum.torch.losses import absence
-
-if TYPE_CHECKING:
-    from wiresum.torch._c10d import Stalled
-    from wiresum.torch.watch import Watch
+from wiresum.errors import SparseError
 
 Keys = NDArray[np.int64]
 Weights = NDArray[np.float32]
@@ -86,10 +80,9 @@ class Rows:
     Args:
         client: what carries rows.
         delay: rounds that rows are late in training.
-        watch: tells the other ranks when this one leaves; None if there are no others.
     """
 
-    def __init__(self, client: Client, delay: int = 0, watch: Watch | None = None) -> None:
+    def __init__(self, client: Client, delay: int = 0) -> None:
         if delay < 0:
             raise SparseError(f"delay is {delay} rounds; give 0 or more")
         self._client = client
@@ -103,10 +96,6 @@ class Rows:
         self._is_loading = False
         self._accumulates = False
         self._backward = -1
-        self._loss: Future[Any] = Future()
-        self._watch = watch
-        if watch is not None:
-            watch.start(self._lose)
 
     @property
     def stored(self) -> dict[str, int]:
@@ -140,7 +129,7 @@ class Rows:
         trains = torch.is_grad_enabled()
         weights = self._wanted(table, keys) if trains else self._thread.submit(self._client.pull, table, keys)
         self._look(wait=not trains or self._delay == 0)  # what went wrong comes before what follows from it
-        rows = torch.from_numpy(self._result(weights))
+        rows = torch.from_numpy(weights.result())
         if trains:
             self._is_used = True
             rows.requires_grad_()
@@ -157,12 +146,12 @@ class Rows:
     def pull_stored(self, table: str, keys: Keys) -> torch.Tensor:
         """Weights and the optimizer's state of rows as they are after the last round, a tensor [keys, stored]."""
         self._end_loading()
-        return torch.from_numpy(self._result(self._thread.submit(self._client.pull_stored, table, keys)))
+        return torch.from_numpy(self._thread.submit(self._client.pull_stored, table, keys).result())
 
     def put(self, table: str, keys: Keys, values: torch.Tensor) -> None:
         """Has rows be `values`, a tensor [keys, stored], from the next lookup on; all ranks load, each its own rows."""
         self._is_loading = True
-        self._result(self._thread.submit(self._client.put, table, keys, values.numpy(force=True)))
+        self._thread.submit(self._client.put, table, keys, values.numpy(force=True)).result()
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
@@ -189,13 +178,8 @@ class Rows:
             self._end_loading()
             self.wait()
         finally:
-            if self._watch is not None:
-                self._watch.close()
-            # A call that waits for a rank that has left ends at the client's timeout, and nobody needs its result.
-            has_all = not self._loss.done()
-            self._thread.shutdown(wait=has_all, cancel_futures=not has_all)
-            if has_all:
-                self._client.close()
+            self._thread.shutdown()
+            self._client.close()
 
     def __enter__(self) -> Rows:
         return self
@@ -226,7 +210,7 @@ class Rows:
         if self._delay:  # rounds before are still under way
             self._unseen.append(pushed)
         else:
-            self._result(pushed)
+            pushed.result()
         backward = torch._C._current_graph_task_id()
         if backward != self._backward and not self._accumulates:
             self._backward = backward
@@ -235,30 +219,8 @@ class Rows:
     def _end_round(self) -> None:
         self._is_used = False
         self._rounds += 1
-        self._unseen.append(
-            self._thread.submit(self._finish, None if self._watch is None else self._watch.progress.begin())
-        )
+        self._unseen.append(self._thread.submit(self._client.finish_round))
         self._pull_ahead()
-
-    def _finish(self, number: int | None) -> None:
-        """On the thread: ends the round, which has this number for those who watch."""
-        is_well = False
-        try:
-            self._client.finish_round()
-            is_well = True
-        finally:
-            if self._watch is not None and number is not None:
-                self._watch.progress.end(number, is_well)
-
-    def _lose(self, stalled: Stalled) -> bool:
-        """On a thread of the watch: ends all waits, as the round cannot end without ranks that have left."""
-        self._loss.set_exception(WorkerLostError(f"the sparse job cannot go on: {absence(stalled, lambda _rank: '')}"))
-        return False
-
-    def _result(self, future: Future[Any]) -> Any:
-        """The result of a call, or the error that says which ranks have left."""
-        wait_for([future, self._loss], return_when=FIRST_COMPLETED)
-        return future.result() if future.done() else self._loss.result()
 
     def _end_loading(self) -> None:
         """Rows that were put are there after a round."""
@@ -292,4 +254,4 @@ class Rows:
     def _look(self, *, wait: bool) -> None:
         """Raises what went wrong in calls that nobody waited for."""
         while self._unseen and (wait or self._unseen[0].done()):
-            self._result(self._unseen.popleft())
+            self._unseen.popleft().result()

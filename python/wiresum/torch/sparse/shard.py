@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore
 
 from torch import nn
 from wiresum.errors import SparseError
 from wiresum.plan.incarnation import next_incarnation
-from wiresum.torch import extension
 from wiresum.torch.settings import Settings
 from wiresum.torch.sparse import job as jobs
 from wiresum.torch.sparse.choice import chosen, refuse
 from wiresum.torch.sparse.modules import Plain, Sharded, ShardedEmbedding, ShardedEmbeddingBag, padding_row
 from wiresum.torch.sparse.owners import outside_owner
 from wiresum.torch.sparse.rows import Client, Rows
-from wiresum.torch.watch import Watch
 
 
 def shard_embeddings(
@@ -65,8 +62,7 @@ def shard_embeddings(
     refuse(*outside_owner(model, modules))
     job = job or _named()
     tables = jobs.check(job, modules, jobs.optimizer_of(optimizer, optimizer_kwargs))
-    carrier, watch = (client, None) if client is not None else _connected(job)
-    rows = Rows(carrier, delay, watch)
+    rows = Rows(client or _connected(job), delay)
     paddings = _of_rank_0({name: padding_row(module) for name, module in modules.items()})
     sharded: dict[nn.Module | None, nn.Module] = {
         module: _sharded(module)(module, tables[name], rows, paddings[name]) for name, module in modules.items()
@@ -88,15 +84,12 @@ def _named() -> Path:
     return job
 
 
-def _connected(job: str | Path) -> tuple[Client, Watch | None]:
-    """A client of this rank, and its watch. All ranks begin together, in an incarnation that rank 0 chooses."""
+def _connected(job: str | Path) -> Client:
+    """A client of this rank. All ranks begin together, in an incarnation that rank 0 chooses."""
     from wiresum.sparse.client import SparseClient
 
-    if not dist.is_initialized():
-        return SparseClient.connect(job, 0, incarnation=next_incarnation()), None
-    incarnation = _of_rank_0(next_incarnation())
-    client = SparseClient.connect(job, dist.get_rank(), incarnation=incarnation)
-    return client, _watch(incarnation)
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    return SparseClient.connect(job, rank, incarnation=_of_rank_0(next_incarnation()))
 
 
 def _of_rank_0(value: Any) -> Any:
@@ -105,12 +98,3 @@ def _of_rank_0(value: Any) -> Any:
     if dist.is_initialized():
         dist.broadcast_object_list(values, src=0)
     return values[0]
-
-
-def _watch(incarnation: int) -> Watch:
-    """The ring of the ranks of a job."""
-    native = extension.load()
-    store = PrefixStore(f"wiresum/sparse/{incarnation}", dist.distributed_c10d._get_default_store())
-    gloo = dist.ProcessGroupGloo(store, dist.get_rank(), dist.get_world_size())
-    misses_the_silent = Settings.from_environment().dead_after_s > 0
-    return Watch(gloo, native.Progress(), native.abort, misses_the_silent=misses_the_silent)

@@ -81,8 +81,7 @@ pub fn kernel_failure(error: KernelError) -> Failure {
         | XdpError::Plan { .. }
         | XdpError::Place(_)
         | XdpError::SharedInterface(_) => Failure::Usage(message),
-        XdpError::OutOfMemory { .. }
-        | XdpError::UnknownJob(_)
+        XdpError::UnknownJob(_)
         | XdpError::UnknownPeer { .. }
         | XdpError::NotHeard(_)
         | XdpError::SlotBusy(_)

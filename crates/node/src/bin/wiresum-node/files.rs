@@ -66,8 +66,6 @@ pub fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::InvalidData => "is no text in UTF-8; check the path".to_owned(),
         ErrorKind::FileTooLarge => format!("{error}; check the path"),
-        // The document is wrong. The kernel has read it.
-        ErrorKind::InvalidInput if error.raw_os_error().is_none() => error.to_string(),
         _ => format!("cannot be read ({}); check the path", reason(error)),
     }
 }

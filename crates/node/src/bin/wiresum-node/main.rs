@@ -174,15 +174,8 @@ fn make(
     if !arguments.is_over_tcp(plans)? {
         return start_over_udp(arguments, plans, id, address);
     }
-    require_room(plans, id)?;
     let plane = TcpAggregators::bind(address, plans, id);
     Ok(Node::new(id, plane.map_err(|error| exit::bind_failure(address, &error))?))
-}
-
-/// Whether the slots of some plans fit into this process.
-fn require_room(plans: &[Plan], id: NodeId) -> Result<(), Failure> {
-    let needed = Node::memory_for(plans, id).map_err(Failure::Usage)?;
-    service::require_room(needed).map_err(Failure::Runtime)
 }
 
 /// A switch or server of a fabric.
@@ -199,10 +192,7 @@ fn start_station(
     }
     let station = match start_kernel_switch(arguments, plans, address)? {
         Some(switch) => UdpStation::bind_beside(address, plans, node, switch),
-        None => {
-            require_room(plans, node)?;
-            UdpStation::bind(address, plans, node)
-        }
+        None => UdpStation::bind(address, plans, node),
     };
     station.map_err(|error| match error {
         BindError::Station(error) => Failure::Usage(error.to_string()),
@@ -262,9 +252,6 @@ fn start_over_udp(
 ) -> Result<Node, Failure> {
     let kernel = start_kernel(arguments, plans)?;
     let frames = start_af_xdp(arguments, plans, address)?;
-    if kernel.is_none() {
-        require_room(plans, node)?;
-    }
     if kernel.is_none()
         && frames.is_none()
         && let Some(node) = start_threads(arguments, plans, node, address)?

@@ -18,7 +18,7 @@ fn proven(node: u16) -> Bench {
 
 /// The values with the proof of the seat that they name.
 fn emit(bench: &Bench, draft: &Draft, value: i32) -> Vec<u8> {
-    let hash = bench.plan.value_hashes().expect("values are proven");
+    let hash = bench.plan.value_hash().expect("values are proven");
     draft.proven_values(&lanes(value), &hash, &bench.seat_key(draft))
 }
 
@@ -40,7 +40,7 @@ fn is_proven(bench: &Bench, outcome: Outcome) -> bool {
         stream: header.sub_model.get(),
         contributor: header.contributor,
     };
-    let (key, hash) = (bench.plan.keys().seat(seat), bench.plan.value_hashes());
+    let (key, hash) = (bench.plan.keys().seat(seat), bench.plan.value_hash());
     let proof = key.zip(hash).map(|(key, hash)| key.value_proof(&hash, header, packet.payload));
     proof.is_some() && proof == packet.proof
 }

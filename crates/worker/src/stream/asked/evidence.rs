@@ -41,15 +41,6 @@ impl Asked {
     fn consider(&self, stream: &Stream, status: LastStatus, givers: u64) -> Evidence {
         let (node, fragment) = (stream.node, status.first.0);
         let sub_model = self.plan.streams.iter().find(|s| s.id() == stream.sub_model);
-        // Others may have gone on from positions that are done here.
-        let is_done = status.first.since(stream.recovery.oldest()) < 0;
-        if let Some(((position, child), sub_model)) = status.later.zip(sub_model)
-            && !is_done
-        {
-            let child = sub_model.children(node).nth(usize::from(child.0));
-            let child = child.map_or_else(String::new, |child| self.name(child));
-            return Evidence::Overtaken { node, fragment, position, child };
-        }
         let suspects = match (status.state, sub_model) {
             (EntryState::Empty | EntryState::Filling, Some(sub_model)) => {
                 let missing = self.missing(sub_model, node, status.contributors | !givers);

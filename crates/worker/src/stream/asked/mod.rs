@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use wiresum_keys::{Keyring, ValueHashes};
+use wiresum_keys::{Keyring, ValueHash};
 use wiresum_protocol::plan::{Child, PlanStream};
 use wiresum_protocol::recovery::PULSE;
 use wiresum_protocol::{Plan, Time, Transmit};
@@ -62,7 +62,7 @@ pub(crate) struct Asked {
     /// Those of the seats that this worker may take.
     keys: Keyring,
     /// What values are hashed by, where they are proven.
-    hash: Option<ValueHashes>,
+    hash: Option<ValueHash>,
     digest: u64,
     /// Workers that the incarnation goes on without.
     absent: Absent,
@@ -106,7 +106,7 @@ impl Asked {
             incarnation,
             key: plan.job_key(incarnation),
             keys: plan.keys(),
-            hash: plan.value_hashes(),
+            hash: plan.value_hash(),
             digest: plan.digest(),
             absent: Absent::default(),
             attempt: 0,
