@@ -11,7 +11,7 @@ from typing import Any
 MEMORY_BYTES = 1 << 30
 """Bytes of address space, which are more than a process ever uses of memory."""
 CPU_S = 40
-"""Seconds of the processor. An idle machine needs fewer than 4. Slow memory makes them up to ten times as many."""
+"""Seconds of the processor. 5 are enough on an idle machine, and were too few when the host's memory was slow."""
 ROOT = Path(__file__).parents[2]
 
 
