@@ -259,7 +259,7 @@ def extremes(kind: str, seed: int) -> Iterator[str]:
 
 
 def wrongs(kind: str, seed: int, count: int) -> Iterator[str]:
-    """What readers do wrong with documents of a kind: each as the document and the complaint.
+    """Yield each document that a reader treats wrongly, with the complaint.
 
     Args:
         kind: of the documents.

@@ -18,7 +18,7 @@ WIDTH = 6
 BATCH = 16
 STEPS = 5
 PADDING = 1.5
-"""Value of the padding rows: not that of a new module, but one that a program may have set."""
+"""Value of the padding rows, as a program may set it. A new module has zeros."""
 
 OPTIMIZERS: dict[type[torch.optim.Optimizer], dict[str, Any]] = {
     torch.optim.SGD: {"lr": 0.1},

@@ -50,7 +50,7 @@ def is_planned(job: ScenarioJob) -> bool:
 
 
 def simulated_secret(number: int) -> str:
-    """The secret of a simulated job. It protects nothing, so a simulation never reads that of a plan."""
+    """The secret of a simulated job. It protects nothing, so a simulation never reads the secret of a plan."""
     return f"{number:064x}"
 
 

@@ -182,7 +182,7 @@ class PolatisRest:
 
 
 def _condition(etag: str) -> dict[str, str]:
-    """Header that has an order refused if the collection is no longer that of a strong tag."""
+    """Header with which the device refuses an order if the collection no longer has this strong tag."""
     return {"If-Match": etag} if etag and not etag.startswith(WEAK) else {}
 
 

@@ -29,7 +29,7 @@ SAVED = ("weight", "optimizer_state", "steps")
 
 
 def own_attributes(plain: Plain) -> dict[str, Any]:
-    """Attributes that a module has besides those of every `nn.Module`."""
+    """Attributes of a module that a plain `nn.Module` does not have."""
     usual = vars(nn.Module())
     return {name: value for name, value in vars(plain).items() if name not in usual}
 

@@ -74,7 +74,7 @@ class Reference:
 
     @property
     def place(self) -> str:
-        """The name for messages; a name inside of a list or an object is that of its attribute."""
+        """The name for messages. Inside a list or an object, this is the attribute's name."""
         return f"`{self.path}`" if isinstance(self.holder, nn.Module) else f"in `{self.path}`"
 
 
